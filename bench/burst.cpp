@@ -89,11 +89,11 @@ json::object burst_scenario(burst_settings const& s) {
         std::vector<lease> held;
         held.reserve(s.count);
         hold(context, locks, held, s.count);
-        std::vector<lease> watched;
+        std::vector<lease> renewed;
         auto const unrelated = locks.make_lock("bench:unrelated", {.ttl = 1s});
         auto const other = locks.make_lock("bench:next", {.ttl = 10s});
-        unrelated.acquire([&](error, lease l) { watched.push_back(std::move(l)); });
-        longest_stall_ms(context, [&] { return !watched.empty(); });
+        unrelated.acquire([&](error, lease l) { renewed.push_back(std::move(l)); });
+        longest_stall_ms(context, [&] { return !renewed.empty(); });
 
         auto const dropped = wall_clock::now();
         held.clear();
@@ -107,8 +107,8 @@ json::object burst_scenario(burst_settings const& s) {
         of.add("stall_ms",
                longest_stall_ms(context, [&] { return wall_clock::now() - dropped > 2s; }));
         of.add("next_acquire_ms", acquired_after);
-        lost += watched.front().held() ? 0 : 1;
-        watched.clear();
+        lost += renewed.front().held() ? 0 : 1;
+        renewed.clear();
         next = {};
         auto over = false;
         locks.shutdown([&](error) { over = true; });

@@ -318,7 +318,7 @@ public:
             auto& c = connections_.emplace_back(port, tasks_.size());
             sha = greet(c.fd.get(), port); // all servers give the same SHA-1
             if (::fcntl(c.fd.get(), F_SETFL, O_NONBLOCK) != 0) fail(port, "O_NONBLOCK", errno);
-            watch(c, EPOLL_CTL_ADD);
+            poll_for(c, EPOLL_CTL_ADD);
         }
         epoll_event event{};
         event.events = EPOLLIN;
@@ -369,7 +369,7 @@ private:
         return text.insert(0, digits - std::min(digits, text.size()), '0');
     }
 
-    void watch(connection& c, int operation) {
+    void poll_for(connection& c, int operation) {
         epoll_event event{};
         event.events = EPOLLIN;
         if (c.congested) event.events |= EPOLLOUT;
@@ -404,7 +404,7 @@ private:
             auto& c = connections_[event.data.u64];
             if ((event.events & EPOLLOUT) != 0) {
                 c.congested = false;
-                watch(c, EPOLL_CTL_MOD);
+                poll_for(c, EPOLL_CTL_MOD);
             }
             if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) read(c);
         }
@@ -413,7 +413,7 @@ private:
 
     [[noreturn]] void overdue() const {
         for (auto const& c : connections_)
-            if (!c.waiting.empty()) fail(c.port, "owes replies long after the end of the run");
+            if (!c.waiting.empty()) fail(c.port, "has not replied long after the end of the run");
         throw std::logic_error("the floor waits for nothing");
     }
 
@@ -425,7 +425,7 @@ private:
             if (n > 0) c.out.consume(static_cast<std::size_t>(n));
             if (c.out.size() == 0) continue;
             c.congested = true;
-            watch(c, EPOLL_CTL_MOD);
+            poll_for(c, EPOLL_CTL_MOD);
         }
     }
 

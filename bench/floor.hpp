@@ -50,7 +50,7 @@ public:
 
     /// Measures for that long. Then it completes the pairs under way and reads every late reply,
     /// unmeasured, so that no key stays behind. Throws if an instance fails, answers anything
-    /// unexpected, or owes a reply ten seconds after the end. The message names the port. After
+    /// unexpected, or has not replied ten seconds after the end. The message names the port. After
     /// that, the client cannot be used, and its keys expire.
     floor_result run(std::chrono::duration<double> how_long);
 

@@ -117,7 +117,7 @@ private:
         auto const waiters = static_cast<double>(settings_.waiters);
         result_["bytes_per_waiter"] = (resident_bytes() - resident) / waiters;
         result_["heap_bytes_per_waiter"] = (heap_bytes() - heap) / waiters;
-        co_await watch();
+        co_await measure();
         result_["bytes_per_waiter_at_end"] = (resident_bytes() - resident) / waiters;
         result_["ended_early"] = ended_.all();
         bool const still_held = held.held();
@@ -158,7 +158,7 @@ private:
         }
     }
 
-    asio::awaitable<void> watch() {
+    asio::awaitable<void> measure() {
         auto const before = waiting_.stats();
         auto const holder_before = holder_.stats();
         auto const cpu = thread_cpu_seconds();

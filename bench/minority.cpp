@@ -143,7 +143,7 @@ json::object contended_minority_scenario(minority_settings const& s) {
                                        {"minority_frozen", [&] { servers.freeze(minority); }},
                                        {"minority_killed", [&] { servers.kill(minority); }}}};
     json::object result{{"clients", s.clients}, {"keys", s.keys}};
-    pause_watch const pauses;
+    pause_monitor const pauses;
     std::array<series, 4> of;
     std::array<double, 4> longest{}, longest_release{}, late{}, late_by_itself{}, paused{},
         failed{}, unreleased{};

@@ -6,17 +6,17 @@
 
 namespace holdfast::bench {
 
-pause_watch::pause_watch() {
+pause_monitor::pause_monitor() {
     cpu_set_t allowed;
     CPU_ZERO(&allowed);
     sched_getaffinity(0, sizeof(allowed), &allowed);
     for (unsigned i = 0; i < CPU_SETSIZE; ++i) {
         if (!CPU_ISSET(i, &allowed)) continue;
-        threads_.emplace_back([this, i](std::stop_token const& stop) { watch(stop, i); });
+        threads_.emplace_back([this, i](std::stop_token const& stop) { monitor(stop, i); });
     }
 }
 
-void pause_watch::watch(std::stop_token const& stop, unsigned processor) {
+void pause_monitor::monitor(std::stop_token const& stop, unsigned processor) {
     cpu_set_t only;
     CPU_ZERO(&only);
     CPU_SET(processor, &only);
@@ -32,8 +32,8 @@ void pause_watch::watch(std::stop_token const& stop, unsigned processor) {
     }
 }
 
-pause_watch::clock::duration pause_watch::within(clock::time_point begin,
-                                                 clock::time_point end) const {
+pause_monitor::clock::duration pause_monitor::within(clock::time_point begin,
+                                                     clock::time_point end) const {
     std::vector<pause> all;
     {
         std::lock_guard const lock(mutex_);

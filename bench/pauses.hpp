@@ -12,12 +12,12 @@ namespace holdfast::bench {
 
 /// A thread on each processor sleeps for 1 ms at a time, and records each sleep that took longer
 /// than `shortest_pause`. The scheduler never delays a mostly idle thread for so long.
-class pause_watch {
+class pause_monitor {
 public:
     using clock = std::chrono::steady_clock;
     static constexpr std::chrono::milliseconds shortest_pause{20};
 
-    pause_watch();
+    pause_monitor();
 
     /// The time for which some processor stood still between `begin` and `end`, as far as it is
     /// known now.
@@ -32,7 +32,7 @@ private:
         clock::time_point begin, end;
     };
 
-    void watch(std::stop_token const& stop, unsigned processor);
+    void monitor(std::stop_token const& stop, unsigned processor);
 
     mutable std::mutex mutex_;
     std::vector<pause> pauses_; ///< pauses of different processors may overlap

@@ -56,7 +56,7 @@ public:
         fault(group_);
         seen result;
         // The thread asks the sentinels: that must not hold the client up.
-        std::jthread const watch([&] {
+        std::jthread const monitor([&] {
             group_.wait_for_switch(before, patience);
             result.named_ms = since();
         });

@@ -37,7 +37,7 @@ holdfast_test(unit SOURCES
     unit/protocol/instance_set_test.cpp
     unit/protocol/key/key_removal_test.cpp
     unit/protocol/key/key_survey_test.cpp
-    unit/protocol/waiting/key_watch_test.cpp
+    unit/protocol/waiting/key_tracker_test.cpp
     unit/runtime/keys/key_watcher_test.cpp
     unit/protocol/server/lanes_test.cpp
     unit/protocol/tenure/late_answers_test.cpp
@@ -80,7 +80,7 @@ holdfast_test(unit SOURCES
     unit/protocol/server/server_ages_test.cpp
     unit/redis/wire/server_info_test.cpp
     unit/redis/server/link_replicas_test.cpp
-    unit/redis/server/server_watch_test.cpp
+    unit/redis/server/server_monitor_test.cpp
     unit/redis/net/session_test.cpp
     unit/redis/net/shared_source_test.cpp
     unit/redis/cluster/slot_maps_test.cpp

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 using result = std::tuple<holdfast::error, holdfast::lease>;
 
-void tell(std::string_view call, result const& ended) {
+void print(std::string_view call, result const& ended) {
     auto const& error = std::get<0>(ended);
     std::cout << call << ": ";
     if (!error)
@@ -43,15 +43,15 @@ asio::awaitable<void> compete(holdfast::client& locks) {
     holdfast::lease holder = co_await seat.try_acquire_for(5s);
 
     result ended = co_await seat.try_acquire(asio::as_tuple);
-    tell("try_acquire", ended);
+    print("try_acquire", ended);
 
     ended = co_await seat.try_acquire_for(100ms, asio::as_tuple);
-    tell("try_acquire_for(100ms)", ended);
+    print("try_acquire_for(100ms)", ended);
 
     // Any asynchronous function of Asio takes this token. The limit covers all of the call, also
     // the time in which servers do not answer.
     ended = co_await seat.acquire(asio::cancel_after(100ms, asio::as_tuple));
-    tell("acquire(cancel_after(100ms))", ended);
+    print("acquire(cancel_after(100ms))", ended);
 
     // A signal ends the wait when the program decides so: here when a timer fires, in a server when
     // its peer hangs up.
@@ -59,12 +59,12 @@ asio::awaitable<void> compete(holdfast::client& locks) {
     asio::steady_timer peer(locks.get_executor(), 100ms);
     peer.async_wait([&](holdfast::error_code) { hang_up.emit(asio::cancellation_type::total); });
     ended = co_await seat.acquire(asio::bind_cancellation_slot(hang_up.slot(), asio::as_tuple));
-    tell("acquire(bind_cancellation_slot)", ended);
+    print("acquire(bind_cancellation_slot)", ended);
 
     // A cancelled wait leaves nothing behind: the next in the queue has the lock at once.
     co_await holder.release();
     ended = co_await seat.try_acquire(asio::as_tuple);
-    tell("try_acquire after the release", ended);
+    print("try_acquire after the release", ended);
     co_await std::get<1>(ended).release();
     co_await locks.shutdown();
 }

@@ -5,13 +5,13 @@
 
 namespace tour {
 
-void tell_acquire_script(journal& j, circumstances const&) {
+void show_acquire_script(journal& j, circumstances const&) {
     single_server s(j);
     auto a = s.older_client("A");
     auto b = s.older_client("B");
     auto c = s.older_client("C");
     acquire_script of_a(a, seat), of_b(b, seat), of_c(c, seat);
-    tell_late_delete(s, of_a, of_b, of_c);
+    show_late_delete(s, of_a, of_b, of_c);
 }
 
 } // namespace tour

@@ -9,7 +9,7 @@
 namespace tour {
 
 // Both locks see the same fail-over, each with a key of its own.
-void tell_behind_sentinel(journal& j, circumstances const&) {
+void show_behind_sentinel(journal& j, circumstances const&) {
     std::string const older_key = "seat:11";
     holdfast::test::sentinel_group_options options;
     options.replicas = 1;

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace tour {
 
-void tell_compare_in_client(journal& j, circumstances const&) {
+void show_compare_in_client(journal& j, circumstances const&) {
     constexpr auto ttl = 1'000ms;
     single_server s(j);
     {

@@ -24,7 +24,7 @@ constexpr std::int64_t noon = 1'800'000'000'000;
 constexpr std::int64_t hour = 3'600'000;
 
 /// The machine of B is an hour ahead.
-void tell_of_apart_clocks(single_server& s) {
+void show_apart_clocks(single_server& s) {
     auto& j = s.story;
     j.section("The older way, with clocks that differ");
     s.witness.del(seat);
@@ -40,7 +40,7 @@ void tell_of_apart_clocks(single_server& s) {
 }
 
 /// A crashed holder has left a deadline. The clocks agree.
-void tell_of_a_loser(single_server& s) {
+void show_a_loser(single_server& s) {
     auto& j = s.story;
     j.section("The older way, with a loser that is slow");
     s.witness.set(seat, std::to_string(noon - 1));
@@ -65,7 +65,7 @@ void tell_of_a_loser(single_server& s) {
              "A, which lost, has overwritten the deadline of B: B and C both hold the lock");
 }
 
-void tell_of_two_deletes(single_server& s) {
+void show_two_deletes(single_server& s) {
     auto& j = s.story;
     j.section("The older way, with DEL and SETNX instead of GETSET");
     s.witness.set(seat, std::to_string(noon - 1));
@@ -96,7 +96,7 @@ std::string try_elsewhere(circumstances const& c, std::vector<std::string> const
     return said;
 }
 
-void tell_of_apart_clocks_with_holdfast(single_server& s, circumstances const& c) {
+void show_apart_clocks_with_holdfast(single_server& s, circumstances const& c) {
     auto& j = s.story;
     auto a = s.client("A");
     auto held = a.acquire(seat, {.ttl = long_ttl});
@@ -116,7 +116,7 @@ void tell_of_apart_clocks_with_holdfast(single_server& s, circumstances const& c
            "the clock of B is an hour ahead, and B is refused: no client compares wall clocks");
 }
 
-void tell_of_a_slow_rival_with_holdfast(single_server& s) {
+void show_a_slow_rival_with_holdfast(single_server& s) {
     constexpr auto ttl = 1'000ms;
     auto& j = s.story;
     holdfast::test::proxy line(s.instance);
@@ -149,15 +149,15 @@ void tell_of_a_slow_rival_with_holdfast(single_server& s) {
 
 } // namespace
 
-void tell_deadline_as_value(journal& j, circumstances const& c) {
+void show_deadline_as_value(journal& j, circumstances const& c) {
     single_server s(j);
-    tell_of_apart_clocks(s);
-    tell_of_a_loser(s);
-    tell_of_two_deletes(s);
+    show_apart_clocks(s);
+    show_a_loser(s);
+    show_two_deletes(s);
     s.begin_with_holdfast();
-    tell_of_apart_clocks_with_holdfast(s, c);
+    show_apart_clocks_with_holdfast(s, c);
     s.begin_with_holdfast();
-    tell_of_a_slow_rival_with_holdfast(s);
+    show_a_slow_rival_with_holdfast(s);
 }
 
 } // namespace tour

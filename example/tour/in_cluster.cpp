@@ -53,7 +53,7 @@ struct stage {
     std::vector<command_log*> logs{};
 };
 
-void tell_of_another_slot(stage& s, participant& new_a, participant& new_b) {
+void show_another_slot(stage& s, participant& new_a, participant& new_b) {
     auto& j = s.story;
     {
         j.section("The older way, with a client that retries in another slot");
@@ -77,7 +77,7 @@ void tell_of_another_slot(stage& s, participant& new_a, participant& new_b) {
 }
 
 // Both locks see the same fail-over, each with a key of its own.
-void tell_of_a_failover(stage& s, participant& new_a, participant& new_b) {
+void show_a_failover(stage& s, participant& new_a, participant& new_b) {
     auto& j = s.story;
     j.section("Before a fail-over: the older way ({seat:12}:older) and holdfast (seat:12)");
     s.cluster.cut_replication(replica, owner);
@@ -106,14 +106,14 @@ void tell_of_a_failover(stage& s, participant& new_a, participant& new_b) {
 
 } // namespace
 
-void tell_in_cluster(journal& j, circumstances const&) {
+void show_in_cluster(journal& j, circumstances const&) {
     stage s(j);
     auto a = s.client("A");
     auto b = s.client("B");
     a.connect();
     b.connect();
-    tell_of_another_slot(s, a, b);
-    tell_of_a_failover(s, a, b);
+    show_another_slot(s, a, b);
+    show_a_failover(s, a, b);
 }
 
 } // namespace tour

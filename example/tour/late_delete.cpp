@@ -4,7 +4,7 @@ using namespace std::chrono_literals;
 
 namespace tour {
 
-void tell_late_delete(single_server& s, older_way& of_a, older_way& of_b, older_way& of_c) {
+void show_late_delete(single_server& s, older_way& of_a, older_way& of_b, older_way& of_c) {
     constexpr auto ttl = 1'000ms;
     auto& j = s.story;
     j.section("The older way");

@@ -8,7 +8,7 @@
 namespace tour {
 
 /// The locks of three clients on one key.
-void tell_late_delete(single_server&, older_way& of_a, older_way& of_b, older_way& of_c);
+void show_late_delete(single_server&, older_way& of_a, older_way& of_b, older_way& of_c);
 
 } // namespace tour
 

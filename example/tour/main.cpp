@@ -51,12 +51,12 @@ std::vector<tour::row> chosen(std::vector<std::string> const& names) {
     return some;
 }
 
-int tell(std::vector<std::string> const& names, std::string const& program) {
+int show_rows(std::vector<std::string> const& names, std::string const& program) {
     std::vector<std::string> unexpected;
     for (auto const& row : chosen(names)) {
         tour::journal story(std::cout);
         story.title(row.title);
-        row.tell(story, {program});
+        row.show(story, {program});
         for (auto const& fact : story.facts()) {
             if (!fact.seen) unexpected.push_back(std::string(row.name) + ": " + fact.text);
         }
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
             for (auto const& row : tour::rows()) std::cout << row.name << '\n';
             return 0;
         }
-        return tell(arguments, std::filesystem::read_symlink("/proc/self/exe").string());
+        return show_rows(arguments, std::filesystem::read_symlink("/proc/self/exe").string());
     } catch (std::invalid_argument const& e) {
         std::cerr << "tour: " << e.what() << '\n';
         return 2;

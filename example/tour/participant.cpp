@@ -66,7 +66,7 @@ participant::begin_try(std::string_view key, holdfast::lock_options const& optio
 
 void participant::finish(attempt const& of) {
     run_until("the end of try_acquire", [&] { return of.done; });
-    tell("try_acquire", of.how);
+    show_result("try_acquire", of.how);
 }
 
 std::pair<holdfast::error, holdfast::lease>
@@ -98,7 +98,7 @@ holdfast::lease participant::acquire(std::string_view key, holdfast::lock_option
         result->done = true;
     });
     run_until("the end of acquire", [&] { return result->done; });
-    tell("acquire", result->how);
+    show_result("acquire", result->how);
     if (result->how) throw std::runtime_error(name_ + ": " + result->how.what());
     return std::move(result->held);
 }
@@ -134,7 +134,7 @@ void participant::show_commands() {
     show(journal_, logs_);
 }
 
-void participant::tell(std::string_view call, holdfast::error const& e) {
+void participant::show_result(std::string_view call, holdfast::error const& e) {
     show_commands();
     journal_.line(name_, std::string(call) + "()  -> " + in_words(e));
 }

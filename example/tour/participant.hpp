@@ -66,7 +66,7 @@ public:
 
 private:
     void show_commands();
-    void tell(std::string_view call, holdfast::error const& e);
+    void show_result(std::string_view call, holdfast::error const& e);
 
     journal& journal_;
     std::vector<command_log*> logs_;

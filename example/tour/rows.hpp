@@ -19,20 +19,20 @@ struct row {
     std::string_view name;
     std::string_view title;
     /// Starts its servers, and ends them. Throws std::exception if the schedule cannot be followed.
-    void (*tell)(journal&, circumstances const&);
+    void (*show)(journal&, circumstances const&);
 };
 
 std::span<row const> rows();
 
-void tell_setnx_then_expire(journal&, circumstances const&);
-void tell_set_then_del(journal&, circumstances const&);
-void tell_compare_in_client(journal&, circumstances const&);
-void tell_deadline_as_value(journal&, circumstances const&);
-void tell_acquire_script(journal&, circumstances const&);
-void tell_unique_token(journal&, circumstances const&);
-void tell_behind_sentinel(journal&, circumstances const&);
-void tell_in_cluster(journal&, circumstances const&);
-void tell_sequential_redlock(journal&, circumstances const&);
+void show_setnx_then_expire(journal&, circumstances const&);
+void show_set_then_del(journal&, circumstances const&);
+void show_compare_in_client(journal&, circumstances const&);
+void show_deadline_as_value(journal&, circumstances const&);
+void show_acquire_script(journal&, circumstances const&);
+void show_unique_token(journal&, circumstances const&);
+void show_behind_sentinel(journal&, circumstances const&);
+void show_in_cluster(journal&, circumstances const&);
+void show_sequential_redlock(journal&, circumstances const&);
 
 } // namespace tour
 

@@ -108,7 +108,7 @@ struct older_client {
 };
 
 /// A minority of the servers is down.
-void tell_of_the_quorum(journal& j, std::size_t instances, std::size_t down) {
+void show_the_quorum(journal& j, std::size_t instances, std::size_t down) {
     several_servers s(j, instances);
     auto const counts = std::to_string(down) + " of " + std::to_string(instances);
     j.section("The older way, with " + counts + " servers down");
@@ -127,7 +127,7 @@ void tell_of_the_quorum(journal& j, std::size_t instances, std::size_t down) {
 }
 
 /// A server answers, and takes as long as the lease lasts.
-void tell_of_a_slow_server(journal& j) {
+void show_a_slow_server(journal& j) {
     constexpr auto ttl = 500ms;
     several_servers s(j, 3);
     holdfast::test::proxy slow(s.servers[0]);
@@ -148,7 +148,7 @@ void tell_of_a_slow_server(journal& j) {
 }
 
 /// Two machines ask for a token in the same microsecond.
-void tell_of_equal_tokens(several_servers& s) {
+void show_equal_tokens(several_servers& s) {
     auto& j = s.story;
     {
         j.section("The older way, with two tokens of the same microsecond");
@@ -181,7 +181,7 @@ void tell_of_equal_tokens(several_servers& s) {
 }
 
 /// The work takes longer than the lease.
-void tell_of_long_work(several_servers& s) {
+void show_long_work(several_servers& s) {
     constexpr auto ttl = 3'000ms;
     auto& j = s.story;
     {
@@ -210,14 +210,14 @@ void tell_of_long_work(several_servers& s) {
 
 } // namespace
 
-void tell_sequential_redlock(journal& j, circumstances const&) {
-    tell_of_the_quorum(j, 3, 1);
-    tell_of_the_quorum(j, 5, 2);
-    tell_of_a_slow_server(j);
+void show_sequential_redlock(journal& j, circumstances const&) {
+    show_the_quorum(j, 3, 1);
+    show_the_quorum(j, 5, 2);
+    show_a_slow_server(j);
     several_servers s(j, 3);
-    tell_of_equal_tokens(s);
+    show_equal_tokens(s);
     s.clear();
-    tell_of_long_work(s);
+    show_long_work(s);
 }
 
 } // namespace tour

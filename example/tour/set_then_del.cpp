@@ -5,13 +5,13 @@
 
 namespace tour {
 
-void tell_set_then_del(journal& j, circumstances const&) {
+void show_set_then_del(journal& j, circumstances const&) {
     single_server s(j);
     auto a = s.older_client("A");
     auto b = s.older_client("B");
     auto c = s.older_client("C");
     set_then_del of_a(a, seat), of_b(b, seat), of_c(c, seat);
-    tell_late_delete(s, of_a, of_b, of_c);
+    show_late_delete(s, of_a, of_b, of_c);
 }
 
 } // namespace tour

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace tour {
 
-void tell_setnx_then_expire(journal& j, circumstances const&) {
+void show_setnx_then_expire(journal& j, circumstances const&) {
     constexpr auto ttl = 1'000ms;
     single_server s(j);
     {

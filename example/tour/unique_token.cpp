@@ -17,7 +17,7 @@ holdfast::client_options with_max_ttl(std::chrono::milliseconds longest) {
 }
 
 /// One instance: no lock is granted until the lease of A is over.
-void tell_on_one_instance(single_server& s) {
+void show_on_one_instance(single_server& s) {
     constexpr auto ttl = 3'000ms;
     auto& j = s.story;
     auto a = s.client("A", with_max_ttl(ttl));
@@ -36,7 +36,7 @@ void tell_on_one_instance(single_server& s) {
 }
 
 /// Three instances: the two others know the holder.
-void tell_on_three_instances(journal& j) {
+void show_on_three_instances(journal& j) {
     several_servers s(j, 3);
     auto a = s.client("A");
     auto b = s.client("B");
@@ -53,7 +53,7 @@ void tell_on_three_instances(journal& j) {
 
 } // namespace
 
-void tell_unique_token(journal& j, circumstances const&) {
+void show_unique_token(journal& j, circumstances const&) {
     single_server s(j);
     {
         j.section("The older way");
@@ -66,9 +66,9 @@ void tell_unique_token(journal& j, circumstances const&) {
         j.hazard(a_has_it && b_has_it, "the server has forgotten A: A and B both hold the lock");
     }
     s.begin_with_holdfast();
-    tell_on_one_instance(s);
+    show_on_one_instance(s);
     j.section("The same schedule with holdfast on three instances");
-    tell_on_three_instances(j);
+    show_on_three_instances(j);
 }
 
 } // namespace tour

@@ -33,7 +33,7 @@ namespace holdfast {
 ///     requests in line until it is done.
 ///   - The gate admits a late holder until a later holder has asked. The late write then comes
 ///     before all later writes, as if it had been in time.
-///   - A gate believes the fence that it is given. It guards against late holders, not against a
+///   - A gate believes the fence that it is given. It protects against late holders, not against a
 ///     client that makes up fences.
 ///
 /// @par Storage with conditional writes  A storage that can write on a condition needs no gate. It

@@ -25,7 +25,7 @@ namespace holdfast {
 /// @endcode
 ///
 /// If the lease cannot be kept, with_lock() cancels `body` (terminal), lock_options::cancel_margin
-/// before the deadline at the latest. A body that heeds this has ended by the deadline. with_lock()
+/// before the deadline at the latest. A body that obeys this has ended by the deadline. with_lock()
 /// waits for the body in any case, so all objects that `body` refers to may end afterwards. Then it
 /// releases. `body` may share() the lease with coroutines that outlive it. The lock is then kept
 /// until the last of those is done.

@@ -141,7 +141,7 @@ public:
         if (level < options_.level) return;
         std::lock_guard const lock(mutex_);
         for (std::size_t i = 0; i < limits_.size(); ++i) {
-            if (now >= limits_[i].ends) tell_suppressed(i);
+            if (now >= limits_[i].ends) write_suppressed(i);
         }
         auto& limit = limits_[static_cast<std::size_t>(k)];
         if (now >= limit.ends) limit = {.ends = now + options_.period, .level = level};
@@ -157,7 +157,7 @@ public:
 
     void flush() {
         std::lock_guard const lock(mutex_);
-        for (std::size_t i = 0; i < limits_.size(); ++i) tell_suppressed(i);
+        for (std::size_t i = 0; i < limits_.size(); ++i) write_suppressed(i);
     }
 
 private:
@@ -168,7 +168,7 @@ private:
         std::uint64_t suppressed = 0;
     };
 
-    void tell_suppressed(std::size_t k) {
+    void write_suppressed(std::size_t k) {
         auto& limit = limits_[k];
         if (limit.suppressed == 0) return;
         log_line line(options_.format, limit.level, "suppressed");

@@ -53,9 +53,9 @@ int child_process::start(std::vector<std::string> const& command, environment co
     ::close(pipe[1]);
     ::setpgid(id, id); // also in the child: the first of both wins
     int error = 0;
-    auto const told = ::read(pipe[0], &error, sizeof error);
+    auto const got = ::read(pipe[0], &error, sizeof error);
     ::close(pipe[0]);
-    if (told == sizeof error) {
+    if (got == sizeof error) {
         ::waitpid(id, nullptr, 0);
         if (foreground) take_terminal();
         return error;
@@ -66,7 +66,7 @@ int child_process::start(std::vector<std::string> const& command, environment co
 
 // After fork, only functions that are safe in a signal handler may be called. SIGTTOU is ignored
 // until restore(), so the terminal can be taken.
-void child_process::execute(std::vector<char*> const& command, int tells, bool foreground,
+void child_process::execute(std::vector<char*> const& command, int to, bool foreground,
                             pid_t parent) const noexcept {
     ::setpgid(0, 0);
     if (foreground) ::tcsetpgrp(terminal_, ::getpgrp());
@@ -77,7 +77,7 @@ void child_process::execute(std::vector<char*> const& command, int tells, bool f
     if (::getppid() != parent) ::_exit(lost);
     ::execvp(command[0], command.data());
     auto const error = errno;
-    [[maybe_unused]] auto const written = ::write(tells, &error, sizeof error);
+    [[maybe_unused]] auto const written = ::write(to, &error, sizeof error);
     ::_exit(cannot_execute);
 }
 
@@ -92,7 +92,7 @@ child_process::state child_process::poll() const noexcept {
     if (!started() || ::waitid(P_PID, id, &info, every | WNOWAIT) != 0 || info.si_pid != id_)
         return state::running;
     if (info.si_code != CLD_STOPPED) return state::ended;
-    ::waitid(P_PID, id, &info, WSTOPPED | WNOHANG); // told once
+    ::waitid(P_PID, id, &info, WSTOPPED | WNOHANG); // reported once
     return state::stopped;
 }
 

@@ -48,7 +48,7 @@ public:
     void take_terminal() const noexcept;
 
 private:
-    [[noreturn]] void execute(std::vector<char*> const& command, int tells, bool foreground,
+    [[noreturn]] void execute(std::vector<char*> const& command, int to, bool foreground,
                               pid_t parent) const noexcept;
 
     signal_setup const& signals_;

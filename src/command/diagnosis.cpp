@@ -17,7 +17,7 @@ using findings = std::vector<finding>;
 /// Clocks of servers that differ by less are well kept.
 constexpr std::chrono::milliseconds usual_offset(100);
 
-void judge_state(findings& all, instance_status const& s) {
+void check_state(findings& all, instance_status const& s) {
     auto const reason = !s.message.empty() ? s.message
                         : s.reason         ? s.reason.message()
                                            : std::string("it has not answered yet");
@@ -63,7 +63,7 @@ char const* advice_on(degradation d) {
     }
 }
 
-void judge_services(findings& all, instance_status const& s) {
+void check_services(findings& all, instance_status const& s) {
     for (auto const& d : s.degradations) {
         all.push_back({stops_locks(d.kind) ? severity::fault : severity::warning, s.address,
                        std::string(to_string(d.kind)) + " (" + d.message + ')', advice_on(d.kind)});
@@ -81,7 +81,7 @@ void judge_services(findings& all, instance_status const& s) {
     }
 }
 
-void judge_round_trips(findings& all, instance_status const& s, std::chrono::milliseconds ttl) {
+void check_round_trips(findings& all, instance_status const& s, std::chrono::milliseconds ttl) {
     auto const count = s.round_trips.count();
     if (count == 0) return;
     auto const mean = s.round_trips.sum / static_cast<std::int64_t>(count);
@@ -92,7 +92,7 @@ void judge_round_trips(findings& all, instance_status const& s, std::chrono::mil
          "Use a ttl of at least ten round trips, or a nearer instance."});
 }
 
-void judge_clocks(findings& all, std::vector<instance_status> const& instances) {
+void check_clocks(findings& all, std::vector<instance_status> const& instances) {
     instance_status const *behind = nullptr, *ahead = nullptr;
     for (auto const& s : instances) {
         if (!s.clock_offset) continue;
@@ -117,7 +117,7 @@ void judge_clocks(findings& all, std::vector<instance_status> const& instances) 
     }
 }
 
-void judge_number(findings& all, std::vector<instance_status> const& instances) {
+void check_number(findings& all, std::vector<instance_status> const& instances) {
     auto const count = instances.size();
     auto const quorum = count / 2 + 1;
     auto const up = static_cast<std::size_t>(
@@ -128,7 +128,7 @@ void judge_number(findings& all, std::vector<instance_status> const& instances) 
                        "no lock can be acquired: " + std::to_string(up) + " of " +
                            std::to_string(count) + " instances are up, and " +
                            std::to_string(quorum) + " are needed",
-                       "Mend the instances below."});
+                       "Fix the instances below."});
     }
     if (count == 1) {
         all.push_back({severity::note, "", "one instance: while it is down, no lock can be had",
@@ -168,7 +168,7 @@ std::vector<finding> diagnose(std::vector<instance_status> const& instances,
                               std::vector<failed_trial> const& trials,
                               std::chrono::milliseconds ttl) {
     findings all;
-    judge_number(all, instances);
+    check_number(all, instances);
     for (auto const& t : trials) {
         all.push_back({severity::fault, t.address,
                        "a lock was tried" + std::string(t.address.empty() ? "" : " there alone") +
@@ -176,15 +176,15 @@ std::vector<finding> diagnose(std::vector<instance_status> const& instances,
                        "The words of the server are in parentheses."});
     }
     for (auto const& s : instances) {
-        judge_state(all, s);
-        judge_services(all, s);
-        judge_round_trips(all, s, ttl);
+        check_state(all, s);
+        check_services(all, s);
+        check_round_trips(all, s, ttl);
         for (auto const& node : s.nodes) {
-            judge_state(all, node);
-            judge_services(all, node);
+            check_state(all, node);
+            check_services(all, node);
         }
     }
-    judge_clocks(all, instances);
+    check_clocks(all, instances);
     std::stable_sort(all.begin(), all.end(),
                      [](finding const& a, finding const& b) { return a.level > b.level; });
     return all;

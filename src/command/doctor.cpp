@@ -174,7 +174,7 @@ int doctor(doctor_settings const& s) {
     auto const addresses = s.addresses();
     with_client(addresses, s, [&](client& locks) { return examine(locks, s, found); });
     for (std::size_t i = 0; s.writes && addresses.size() > 1 && i < addresses.size(); ++i) {
-        if (found.instances[i].state != instance_state::up) continue; // told already
+        if (found.instances[i].state != instance_state::up) continue; // reported already
         with_client({addresses[i]}, s,
                     [&](client& locks) { return examine_alone(locks, s, found); });
     }
@@ -184,8 +184,8 @@ int doctor(doctor_settings const& s) {
     } else {
         print(found, all);
     }
-    auto const told = flush_output();
-    if (told != 0 && told != EPIPE) return faults;
+    auto const failed = flush_output();
+    if (failed != 0 && failed != EPIPE) return faults;
     if (all.empty()) return success;
     auto const worst = worst_of(all);
     return worst == severity::fault ? faults : worst == severity::warning ? warnings : success;

@@ -14,7 +14,7 @@ enum exit_code : int {
     // release, beside success
     was_free = 1,
     held_by_another = 2, ///< or no lock
-    cannot_tell = 3,
+    undetermined = 3,
     not_confirmed = 4, ///< by the user
     // watch
     cannot_write = 1,

@@ -51,8 +51,8 @@ int inspect(inspect_settings const& s) {
     } else {
         print(report, std::cout);
     }
-    auto const told = flush_output();
-    return told == 0 || told == EPIPE ? code_of(report.state) : key_unknown;
+    auto const failed = flush_output();
+    return failed == 0 || failed == EPIPE ? code_of(report.state) : key_unknown;
 }
 
 } // namespace holdfast::command

@@ -78,7 +78,7 @@ int explain_loss(release_settings const& s) {
         return was_free;
     case key_state::unknown:
         std::cerr << "holdfast: too few instances tell who has the lock\n";
-        return cannot_tell;
+        return undetermined;
     default:
         std::cerr << "holdfast: the lock has another token; nothing was released\n";
         return held_by_another;
@@ -96,7 +96,7 @@ int release_by_token(release_settings const& s) {
     }
     if (r.how == errc::lease_lost) return explain_loss(s);
     std::cerr << "holdfast: too few instances confirmed the release: " << r.how.what() << '\n';
-    return cannot_tell;
+    return undetermined;
 }
 
 //
@@ -151,7 +151,7 @@ int release_seen(release_settings const& s, key_report const& seen) {
     log(seen, "unconfirmed");
     print(r.report, std::cout);
     std::cerr << "holdfast: too few instances confirmed the release: " << r.how.what() << '\n';
-    return cannot_tell;
+    return undetermined;
 }
 
 int release_by_force(release_settings const& s) {

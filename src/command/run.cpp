@@ -57,8 +57,8 @@ bool passes(error const& e) {
 /// Tells the user, unless that would make this process wait: it has to watch the lock.
 void say(std::string const& text) {
     auto const line = "holdfast: " + text + '\n';
-    pollfd watched{STDERR_FILENO, POLLOUT, 0};
-    if (::poll(&watched, 1, 0) != 1 || (watched.revents & POLLOUT) == 0) return;
+    pollfd polled{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&polled, 1, 0) != 1 || (polled.revents & POLLOUT) == 0) return;
     [[maybe_unused]] auto const written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -132,7 +132,7 @@ private:
         if (first == lease_clock::time_point::max()) return false;
         auto const pause = std::max(first - lease_clock::now(), least_pause);
         auto const in_time = !settings_.wait_ms || pause < time_left();
-        if (!std::exchange(told_wait_, true)) {
+        if (!std::exchange(said_wait_, true)) {
             auto const* const then = in_time ? "; waiting for their votes" : "";
             say(e.what() + then + (settings_.new_servers ? "" : advice));
         }
@@ -143,7 +143,7 @@ private:
     // Too few instances can be reached. A user who gave a time to wait means it.
     bool waits_for_instances(error const& e) {
         if (!passes(e) || !settings_.wait_ms || time_left() <= least_pause) return false;
-        if (!std::exchange(told_outage_, true)) say(e.what() + "; waiting for the instances");
+        if (!std::exchange(said_outage_, true)) say(e.what() + "; waiting for the instances");
         acquire_after(least_pause);
         return true;
     }
@@ -163,7 +163,7 @@ private:
             if (result_ == 0) { // else a signal ended the wait
                 if (e == errc::quarantined && waits_for_votes(e)) return;
                 if (waits_for_instances(e)) return;
-                if (e != errc::quarantined || !told_wait_) say(e.what());
+                if (e != errc::quarantined || !said_wait_) say(e.what());
                 auto const waited = e == errc::contended || e == errc::wait_timeout;
                 result_ = waited ? contended : unavailable;
             }
@@ -293,8 +293,8 @@ private:
     asio::signal_set signals_;
     asio::steady_timer kill_timer_, vote_timer_;
     lease_clock::time_point const begun_ = lease_clock::now();
-    bool told_wait_ = false;   ///< why the command does not start yet
-    bool told_outage_ = false; ///< that too few instances can be reached
+    bool said_wait_ = false;   ///< why the command does not start yet
+    bool said_outage_ = false; ///< that too few instances can be reached
     asio::cancellation_signal stop_;
     child_process child_{setup_};
     int result_ = 0;

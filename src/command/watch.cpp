@@ -91,7 +91,7 @@ private:
         if (ended_) return;
         if (e) {
             std::cerr << "holdfast: " << e.what() << '\n';
-            return finish(cannot_tell);
+            return finish(undetermined);
         }
         if (!print(r)) return;
         if (++printed_ == settings_.count) return finish(success);
@@ -104,9 +104,9 @@ private:
         auto const time = precise_time_text(std::chrono::system_clock::now());
         auto const line = settings_.json ? json_line(r, time) : text_line(r, time);
         std::cout << line << '\n';
-        auto const told = flush_output();
-        if (told == 0) return true;
-        return finish(told == EPIPE ? success : cannot_write), false;
+        auto const failed = flush_output();
+        if (failed == 0) return true;
+        return finish(failed == EPIPE ? success : cannot_write), false;
     }
 
     void finish(int code) {

@@ -12,12 +12,12 @@ namespace holdfast::protocol {
 template <class Effect>
 struct action {
     /// The instances that get each command. The driver sends the commands in this order.
-    instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{}, inspect{}, watch{};
+    instance_set acquire{}, contend{}, raise{}, extend{}, heal{}, release{}, inspect{}, track{};
     Effect effect = Effect::none;
 
     /// True if there is no command and no effect.
     bool empty() const {
-        return effect == Effect::none && !sets_keys() && (release | inspect | watch).empty();
+        return effect == Effect::none && !sets_keys() && (release | inspect | track).empty();
     }
     bool sets_keys() const { return !(acquire | contend | raise | extend | heal).empty(); }
 };

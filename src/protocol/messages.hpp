@@ -15,7 +15,7 @@ enum class command : std::uint8_t {
     contend, ///< as acquire; if refused: the key's time to live, and a push when the key changes
     raise,   ///< lift the key's counter to our number, if the key still holds our token
     inspect, ///< the key's time to live, type and holder, for a waiter's report
-    watch,   ///< the key's time to live, and a push when the key changes
+    track,   ///< the key's time to live, and a push when the key changes
     survey,  ///< all that the instance has of the key, for a user's inspection
 };
 
@@ -23,7 +23,7 @@ inline constexpr std::size_t commands = 9;
 
 /// True if the command changes nothing on the server.
 constexpr bool only_reads(command c) {
-    return c == command::inspect || c == command::watch || c == command::survey;
+    return c == command::inspect || c == command::track || c == command::survey;
 }
 
 enum class verdict : std::uint8_t {

@@ -42,7 +42,7 @@ struct redlock_rules {
 
     /// The instances at which a failed acquire is released: all that were asked and did not refuse,
     /// answered or not.
-    static constexpr instance_set owed_release(instance_set maybe_held, instance_set /*granted*/) {
+    static constexpr instance_set to_release(instance_set maybe_held, instance_set /*granted*/) {
         return maybe_held;
     }
 

@@ -143,7 +143,7 @@ private:
 
 struct submission {
     protocol::command sent;
-    bool kept = false; // a release that waits for a connection gets no answer
+    bool pending = false; // a release that waits for a connection gets no answer
     unsigned answers = 0;
 };
 
@@ -218,7 +218,7 @@ public:
             connection_->abandon();
         } else {
             redis::in_turn(*this, [&] { connection_->stop(); });
-            for (auto const& s : submissions_) check(s.answers == (s.kept ? 0U : 1U));
+            for (auto const& s : submissions_) check(s.answers == (s.pending ? 0U : 1U));
         }
         over_ = true;
         poll();
@@ -235,7 +235,7 @@ public:
         check(in_turn_);
         auto& s = submissions_.at(round);
         check(s.sent == sent);
-        check(++s.answers == 1 && !s.kept);
+        check(++s.answers == 1 && !s.pending);
         switch (a.verdict) {
         case verdict::yes:
             check(connection_->connected());
@@ -343,12 +343,12 @@ private:
                 auto const c = static_cast<command>(number % protocol::commands);
                 auto const i = key++ % all_keys;
                 auto& q = questions_[i];
-                auto const kept = !connection_->available();
-                if (kept && c != command::release) return;
+                auto const pending = !connection_->available();
+                if (pending && c != command::release) return;
                 reply_handler_ptr const owner(&q);
                 asked_[i] = true;
                 auto const round = static_cast<std::uint32_t>(submissions_.size());
-                submissions_.push_back({.sent = c, .kept = kept});
+                submissions_.push_back({.sent = c, .pending = pending});
                 submitting_ = true;
                 encoder_.start(c, static_cast<reply_handler&>(q));
                 connection_->submit(encoder_, owner, round);

@@ -1,6 +1,6 @@
 // Clients of the older ways and holdfast on one key, as while a program moves from one to the
 // other. doc/comparison.md says which of them may be mixed, and how.
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 #include "tour/acquire_script.hpp"
 #include "tour/compare_in_client.hpp"
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_late_del_of_an_old_client_ends_the_lease_and_the_holder_i
     tour::set_then_del older(s.wire, key);
     BOOST_REQUIRE(older.try_lock(1s));
     auto l = s.client.hold(key, {.ttl = renewed_ttl}); // when the old lock has expired
-    loss_watch lost(l);
+    loss_wait lost(l);
     older.unlock();
     BOOST_TEST(!s.witness.exists(key));
     BOOST_TEST(s.client.until([&] { return lost.done; }));
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_late_del_of_an_old_client_ends_the_lease_and_the_holder_i
     BOOST_TEST(!s.witness.exists(key));
 }
 
-// The label does not help: the old client has judged by the value before.
+// The label does not help: the old client has compared the value before.
 BOOST_AUTO_TEST_CASE(a_slow_getset_of_an_old_client_ends_the_lease) {
     scene s;
     s.witness.set(key, "1"); // the deadline of a client that has crashed

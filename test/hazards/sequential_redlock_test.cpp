@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 BOOST_AUTO_TEST_SUITE(sequential_redlock)
 
 BOOST_AUTO_TEST_CASE(its_quorum_its_turns_its_tokens_and_its_ttl_fail) {
-    check_story(tour::tell_sequential_redlock, 5, 6);
+    check_story(tour::show_sequential_redlock, 5, 6);
 }
 
 BOOST_AUTO_TEST_CASE(a_token_is_the_time_as_of_php) {

@@ -16,12 +16,12 @@ namespace holdfast::test {
 
 /// Tells a story, and checks that all its facts were seen: so many hazards of the older way, and so
 /// many times in which holdfast was safe in the same schedule.
-inline void check_story(decltype(tour::row::tell) tell, std::ptrdiff_t hazards, std::ptrdiff_t safe,
+inline void check_story(decltype(tour::row::show) show, std::ptrdiff_t hazards, std::ptrdiff_t safe,
                         std::string const& program = {}) {
     std::ostringstream told;
     tour::journal story(told);
     try {
-        tell(story, {program});
+        show(story, {program});
     } catch (std::exception const& e) {
         BOOST_FAIL(e.what() << '\n' << told.str());
     }

@@ -124,7 +124,7 @@ public:
     void lost() { ++losses_; }
     std::uint64_t grants() const { return grants_; }
 
-    bool tell(fault_counts const& faults, std::size_t lost_keys) const {
+    bool summarize(fault_counts const& faults, std::size_t lost_keys) const {
         std::lock_guard const lock(mutex_);
         std::uint64_t happened = 0;
         for (auto const& [name, count] : faults) {
@@ -174,7 +174,7 @@ public:
         , locks_(context_.get_executor(), addresses, options_of_clients())
         , judge_(judge)
         , results_(results) {
-        asio::co_spawn(context_, watch_pauses(), asio::detached);
+        asio::co_spawn(context_, note_pauses(), asio::detached);
         for (auto const& key : keys) {
             for (int i = 0; i < 3; ++i) {
                 ++running_;
@@ -220,7 +220,7 @@ private:
     }
 
     /// Notes for how long this thread does not run. The note of a pause shrinks to a third in 20 s.
-    asio::awaitable<void> watch_pauses() {
+    asio::awaitable<void> note_pauses() {
         asio::steady_timer timer(context_);
         auto const quietly = asio::as_tuple(asio::deferred);
         while (!stopping_) {
@@ -502,7 +502,7 @@ public:
             results.wrong("no grants after the last fault");
         for (auto const& each : workers) each->stop();
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n";
-        return results.tell(faults, lost_keys_);
+        return results.summarize(faults, lost_keys_);
     }
 
 private:
@@ -528,17 +528,17 @@ private:
     }
     void settle_cluster() {
         repair_log log;
-        auto const tell = [&] {
+        auto const note_steps = [&] {
             for (auto const& step : log.steps) results_->say("  repair: " + step);
             lost_keys_ += log.lost_keys;
         };
         try {
             repair(*cluster_, log);
         } catch (...) {
-            tell();
+            note_steps();
             throw;
         }
-        tell();
+        note_steps();
     }
     /// True, and a finding, if no fault was carried out for too long.
     bool note_calm(clock_type::time_point last) {
@@ -577,7 +577,7 @@ private:
                 return moving.move_keys(most);
             } catch (cli_error const& e) {
                 if (!contains(e.what(), "BUSYKEY") || since(began) > 5s) throw;
-                tell_doubles(from, to);
+                find_doubles(from, to);
                 std::this_thread::sleep_for(100ms);
             }
         }
@@ -594,7 +594,7 @@ private:
     }
     /// The source makes no key of a slot that leaves it. So a key that it has before and afterwards
     /// was there all the time.
-    void tell_doubles(std::size_t from, std::size_t to) {
+    void find_doubles(std::size_t from, std::size_t to) {
         auto const before = keys_at(from), there = keys_at(to), after = keys_at(from);
         for (auto const& key : before) {
             if (!there.contains(key) || !after.contains(key)) continue;

@@ -79,9 +79,9 @@ public:
             }
             auto const left =
                 std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now()).count();
-            pollfd watched{socket_.get(), POLLIN, 0};
+            pollfd polled{socket_.get(), POLLIN, 0};
             if (left <= 0) return {};
-            if (::poll(&watched, 1, static_cast<int>(left)) <= 0) continue;
+            if (::poll(&polled, 1, static_cast<int>(left)) <= 0) continue;
             char buffer[4096];
             auto const n = ::recv(socket_.get(), buffer, sizeof buffer, 0);
             if (n < 0 && errno == EINTR) continue;

@@ -40,7 +40,7 @@ std::size_t const other = (home + 1) % size;
 
 /// Three nodes, which all say what the test wants. The nodes execute all commands, whatever map
 /// they tell.
-class told_maps {
+class sent_maps {
 public:
     struct word {
         std::string state = "ok";
@@ -50,7 +50,7 @@ public:
         int port = 0;       ///< this port of addresses of their own
     };
 
-    told_maps()
+    sent_maps()
         : nodes(size,
                 [this](std::size_t at, command_line const& words) { return answer(at, words); }) {}
 
@@ -147,7 +147,7 @@ struct world {
     }
     unsigned at_other() { return slots_of(client, maps.nodes.node(other).address()); }
 
-    told_maps maps;
+    sent_maps maps;
     test_client client;
     unsigned before = 0; ///< at_other() by the first map
 };
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(no_map_is_taken_from_a_node_whose_cluster_has_failed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_first_map_is_not_taken_from_a_node_whose_cluster_has_failed) {
-    told_maps maps;
+    sent_maps maps;
     maps.say({.state = "fail"});
     test_client client({address(maps.nodes.url())}, hasty());
     auto const [e, none] = client.acquire(key);
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_map_of_the_present_epoch_ends_the_count_of_earlier_ones) 
 }
 
 BOOST_AUTO_TEST_CASE(a_cluster_that_names_ten_thousand_nodes_is_refused) {
-    told_maps maps;
+    sent_maps maps;
     maps.say({.named = 10'000, .port = 1});
     server first, second;
     test_client client({address(maps.nodes.url()), first.url(), second.url()}, patient());
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_names_ten_thousand_nodes_is_refused) {
 BOOST_AUTO_TEST_CASE(some_of_a_thousand_nodes_are_being_connected_at_a_time) {
     using asio::ip::tcp;
     server first, second;
-    told_maps maps;
+    sent_maps maps;
     auto options = patient();
     options.connect_timeout = options.instance_timeout = 200ms;
     std::size_t accepted = 0, open = 0, most = 0;

@@ -7,7 +7,7 @@
 #include "integration/cluster_load.hpp"
 #include "support/access.hpp"
 #include "support/fake_cluster.hpp"
-#include "support/lock_watch.hpp"
+#include "support/lock_monitor.hpp"
 
 #include <boost/test/unit_test.hpp>
 

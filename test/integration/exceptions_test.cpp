@@ -226,7 +226,7 @@ asio::awaitable<void> share(lock key) {
     expect(other.held(), "held by the other");
 }
 
-asio::awaitable<void> watch(lock key) {
+asio::awaitable<void> wait_for_loss(lock key) {
     auto held = co_await key.acquire();
     held.renew_while([] { return true; });
     auto const loss = std::make_shared<call>();
@@ -241,8 +241,9 @@ asio::awaitable<void> watch(lock key) {
 }
 
 constexpr std::array<flow, 11> flows{
-    acquire_and_release, extend, hand_over, find_it_taken,    find_anothers, wait_in_vain, cancel,
-    drop_and_take_again, share,  watch,     wait_for_anothers};
+    acquire_and_release, extend, hand_over,           find_it_taken, find_anothers,
+    wait_in_vain,        cancel, drop_and_take_again, share,         wait_for_loss,
+    wait_for_anothers};
 /// The flows whose keys another client has.
 constexpr std::array<std::size_t, 2> of_anothers{4, 10};
 
@@ -899,7 +900,7 @@ BOOST_AUTO_TEST_CASE(a_turn_that_the_executor_does_not_take_is_asked_for_again) 
 }
 
 //
-// Guards and watches
+// Guards and monitors
 //
 
 BOOST_AUTO_TEST_CASE(a_quarantine_begins_though_there_is_no_memory_for_its_words) {
@@ -909,10 +910,10 @@ BOOST_AUTO_TEST_CASE(a_quarantine_begins_though_there_is_no_memory_for_its_words
         redis::vote_guard restarted(restart_policy::observed, 60'000ms);
         redis::vote_guard jumped(restart_policy::observed, 60'000ms);
         restarted.connected({.run = 1}, 5, now);
-        jumped.told_time(now, now, 10s);
+        jumped.on_time(now, now, 10s);
         fail_allocation(n, everywhere);
         auto const begun =
-            restarted.connected({.run = 2}, 5, now) && jumped.told_time(now, now, 100s);
+            restarted.connected({.run = 2}, 5, now) && jumped.on_time(now, now, 100s);
         allocate_as_ever();
         BOOST_TEST(begun);
         BOOST_TEST(restarted.quarantined(now));

@@ -1,6 +1,6 @@
 // Instances fail, hang and come back, and connections break. No lock is lost early, no key stays
 // behind, and no call waits for ever.
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"
 #include "support/heap.hpp"
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
     servers.freeze(1);
     auto ended = 0;
     auto pairs = 0;
-    auto most_kept = std::uint64_t{0};
+    auto most_pending = std::uint64_t{0};
     std::string failure;
     auto const worker = [&](int number) -> asio::awaitable<void> {
         auto const lock = client.locks.make_lock("k" + std::to_string(number), long_lived);
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
             auto const result = co_await l.release();
             if (!result) throw system_error(result.code());
             ++pairs;
-            most_kept = std::max(most_kept, client.locks.instances()[0].pending_releases);
+            most_pending = std::max(most_pending, client.locks.instances()[0].pending_releases);
         }
     };
     auto const work = [&] {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
     BOOST_TEST(client.until([&] { return client.locks.stats().releases_dropped > 0; }));
     BOOST_TEST(client.locks.instances()[0].pending_releases > 0U);
     BOOST_TEST(client.locks.instances()[0].pending_releases <= 1'000U);
-    BOOST_TEST(most_kept <= 1'000U);
+    BOOST_TEST(most_pending <= 1'000U);
     for (std::size_t const i : {1U, 2U}) BOOST_TEST(client.sees_no_locks(servers[i]));
 }
 
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_majority_dies_is_lost_by_its_deadline) {
     BOOST_TEST(client.all_up());
     auto l = client.hold("k", {.ttl = renewed_ttl});
     servers.kill(2);
-    loss_watch lost(l);
+    loss_wait lost(l);
     auto const e = client.extend(l);
     BOOST_TEST((e == errc::unreachable || e == errc::lease_lost), e.what());
     BOOST_TEST(client.until([&] { return lost.done; }));
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) 
                 servers.freeze(3);
                 auto const deadline = l.deadline();
                 BOOST_TEST((deadline > lease_clock::now()));
-                loss_watch lost(l);
+                loss_wait lost(l);
                 BOOST_TEST(client.until([&] { return lost.done; }));
                 BOOST_TEST(!lost.how, lost.how.what());
                 BOOST_TEST((l.deadline() == deadline));
@@ -509,7 +509,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_kept_for_an_instance_that_is_down) {
     BOOST_TEST(client.locks.stats().releases_dropped == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_kept_release_is_not_sent_once_its_key_has_expired) {
+BOOST_AUTO_TEST_CASE(a_pending_release_is_not_sent_once_its_key_has_expired) {
     fleet servers(3);
     redis_cli cli(servers[0]);
     proxy wire(servers[0]);
@@ -518,7 +518,7 @@ BOOST_AUTO_TEST_CASE(a_kept_release_is_not_sent_once_its_key_has_expired) {
     wire.intercept([&](command_line const& words) -> std::optional<std::string> {
         auto const by_script = words.at(0) == "EVALSHA" && words.size() > 3; // not the probe's
         if (by_script || words.at(0) == "DELIFEQ" || words.at(0) == "DELEX") {
-            std::lock_guard const guard(mutex);
+            std::lock_guard const lock(mutex);
             released.insert(words.at(by_script ? 3 : 1));
         }
         return std::nullopt;
@@ -541,10 +541,10 @@ BOOST_AUTO_TEST_CASE(a_kept_release_is_not_sent_once_its_key_has_expired) {
     auto probe = client.hold("behind");
     BOOST_TEST(client.releases(probe));
     BOOST_REQUIRE(client.until([&] {
-        std::lock_guard const guard(mutex);
+        std::lock_guard const lock(mutex);
         return released.count("behind") == 1;
     }));
-    std::lock_guard const guard(mutex);
+    std::lock_guard const lock(mutex);
     BOOST_TEST(released.count("short") == 0U);
     BOOST_TEST(released.count("long") == 1U);
     wire.intercept({});

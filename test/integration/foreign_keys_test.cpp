@@ -1,6 +1,6 @@
 // Keys that disappear, and keys of other clients. A lease that has lost its majority ends, and no
 // key of another client is changed.
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
     test_client client(servers);
     BOOST_TEST(client.all_up());
     auto l = client.hold("k", {.ttl = renewed_ttl});
-    loss_watch lost(l);
+    loss_wait lost(l);
     for (server& instance : servers) {
         redis_cli cli(instance);
         BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(an_extension_never_takes_the_key_from_another) {
     test_client client(servers);
     BOOST_TEST(client.all_up());
     auto l = client.hold("k", {.ttl = renewed_ttl});
-    loss_watch lost(l);
+    loss_wait lost(l);
     for (server& instance : servers) {
         redis_cli cli(instance);
         BOOST_REQUIRE(client.until([&] { return cli.exists("k"); }));
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_lost_lease_says_so_when_released) {
     fleet servers(3);
     test_client client(servers);
     auto l = client.hold("k", unwatched(2s));
-    loss_watch lost(l);
+    loss_wait lost(l);
     BOOST_REQUIRE(client.until([&] { return lost.told(); }));
     BOOST_TEST(!l.held());
     BOOST_TEST((client.release(l) == errc::lease_lost));
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(an_unwatched_lease_ends_at_its_first_deadline) {
     for (int i = 0; i < 3 && !in_time; ++i) { // see loss_is_told_by_the_deadline_..
         auto l = client.hold("k", unwatched(2s));
         auto const deadline = l.deadline();
-        loss_watch lost(l);
+        loss_wait lost(l);
         client.pass(deadline - 100ms);
         BOOST_TEST((lost.done || l.held() || lease_clock::now() >= deadline));
         BOOST_TEST(client.until([&] { return lost.done; }));
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(extending_by_hand_moves_the_deadline) {
     constexpr auto ttl = 3s;
     auto l = client.hold("k", unwatched(ttl));
     auto const first = l.deadline();
-    loss_watch lost(l);
+    loss_wait lost(l);
     for (std::uint64_t i = 1; lease_clock::now() < first + 100ms; ++i) {
         auto const before = l.deadline();
         client.pass(lease_clock::now() + 400ms);

@@ -439,8 +439,8 @@ BOOST_AUTO_TEST_CASE(a_client_that_stands_back_can_end) {
 
 // When the first waiter leaves, the next one inherits its try, but not its options.
 BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
-    for (auto const watched : {true, false}) {
-        BOOST_TEST_CONTEXT("watchdog " << watched) {
+    for (auto const renewed : {true, false}) {
+        BOOST_TEST_CONTEXT("watchdog " << renewed) {
             server instance;
             proxy wire(instance);
             test_client client({address(wire.url())});
@@ -448,8 +448,8 @@ BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
             attempt first;
             attempt second;
             wire.hold_replies();
-            first.start(client.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = !watched}));
-            second.start(client.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = watched}));
+            first.start(client.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = !renewed}));
+            second.start(client.locks.make_lock("k", {.ttl = renewed_ttl, .watchdog = renewed}));
             BOOST_REQUIRE(waits(client));
             first.signal.emit(asio::cancellation_type::terminal);
             BOOST_REQUIRE(client.until([&] { return first.done; }));
@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(a_lease_has_the_watchdog_of_its_own_call) {
             BOOST_TEST(!second.how, second.how.what());
             auto const end = second.held.deadline();
             client.pass(end);
-            BOOST_TEST(second.held.held() == watched);
+            BOOST_TEST(second.held.held() == renewed);
         }
     }
 }

@@ -1,5 +1,5 @@
 // Limits set by holders: the longest time of a lease, and renewal on condition.
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                         held = std::move(l);
                     });
                 BOOST_REQUIRE(client.until([&] { return static_cast<bool>(held); }));
-                loss_watch w;
+                loss_wait w;
                 w.start(held);
                 auto beyond = 0;
                 BOOST_TEST(client.until([&] {
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
     auto held = client.hold("k", {.ttl = 4s, .watchdog = false, .max_hold = 6s});
     auto const given = lease_clock::now();
     auto const first = held.deadline();
-    loss_watch w;
+    loss_wait w;
     w.start(held);
     client.pass(first - 1800ms); // an extension by 4 s would exceed the limit
     BOOST_TEST(!client.extend(held));
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
             });
             BOOST_TEST(other.until([&] { return other.locks.stats().waiters == 1; }));
             BOOST_TEST(!got);
-            loss_watch w;
+            loss_wait w;
             w.start(*next);
             BOOST_TEST(client.until([&] { return w.told(); }));
             BOOST_TEST(!next->held());
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
                 if (throws) throw std::runtime_error("stuck");
                 return false;
             });
-            loss_watch w;
+            loss_wait w;
             w.start(held);
             auto const before = client.locks.stats().renewals;
             BOOST_TEST(client.renews(9)); // this takes several ttls
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
         {
             auto held = client.hold("lost", {.ttl = 300ms, .watchdog = false});
             held.renew_while(wanted);
-            loss_watch w;
+            loss_wait w;
             w.start(held);
             BOOST_TEST(client.until([&] { return w.told(); }));
             held.renew_while(wanted);

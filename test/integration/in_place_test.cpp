@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(other_work_gets_its_turn_beside_handlers_that_take_long) {
     }
 }
 
-// The calls that are owed wait until the context runs again.
+// The outstanding calls wait until the context runs again.
 BOOST_AUTO_TEST_CASE(a_handler_may_stop_the_context) {
     for (auto const how : {single::by_hint, single::by_option}) {
         fleet servers(1);
@@ -466,7 +466,7 @@ BOOST_AUTO_TEST_CASE(each_exception_of_a_failed_acquire_leaves_and_the_others_ar
     }
 }
 
-// The context ends while calls are owed: the handlers are destroyed, and not called.
+// The context ends while calls are outstanding: the handlers are destroyed, and not called.
 BOOST_AUTO_TEST_CASE(handlers_that_were_not_called_go_with_their_context) {
     for (auto const how : {single::by_hint, single::by_option}) {
         fleet servers(1);

@@ -450,12 +450,12 @@ void check_ends_without_context(left_over& all) {
     asio::io_context elsewhere;
     auto const own = elsewhere.get_executor();
     std::vector<error_code> told;
-    auto const tell = [&](release_result r) { told.push_back(r.code()); };
-    auto const tell_error = [&](error const& e) { told.push_back(e.code()); };
+    auto const note = [&](release_result r) { told.push_back(r.code()); };
+    auto const note_error = [&](error const& e) { told.push_back(e.code()); };
     for (lease* l : {&all.held, &all.shared, &all.released}) {
         (void)l->release();
         l->release(asio::detached);
-        l->release(asio::bind_executor(own, tell));
+        l->release(asio::bind_executor(own, note));
         l->detach();
     }
     auto const inline_only = [&](release_result) { BOOST_ERROR("called inside a call"); };
@@ -468,8 +468,8 @@ void check_ends_without_context(left_over& all) {
     };
     asio::co_spawn(elsewhere, await_release, asio::detached);
     all.locks->shutdown(asio::detached);
-    all.locks->shutdown(asio::bind_executor(own, tell_error));
-    all.locks->drain(1s, asio::bind_executor(own, tell_error));
+    all.locks->shutdown(asio::bind_executor(own, note_error));
+    all.locks->drain(1s, asio::bind_executor(own, note_error));
     BOOST_TEST(told.empty());
     elsewhere.run();
     BOOST_TEST(coroutine_told);
@@ -570,12 +570,13 @@ BOOST_AUTO_TEST_CASE(objects_that_outlive_their_context_are_harmless) {
     }
 }
 
-// Asio destroys the frames of coroutines when their context ends. The guards in them may not throw.
+// Asio destroys the frames of coroutines when their context ends. The destructors in them may not
+// throw.
 BOOST_AUTO_TEST_CASE(a_destructor_may_end_a_lease_and_a_client_while_their_context_ends) {
-    struct guard {
+    struct at_exit {
         client& locks;
         lease held, left;
-        ~guard() {
+        ~at_exit() {
             held.release(asio::detached);
             left.detach();
             locks.drain(1s, asio::detached);
@@ -588,7 +589,7 @@ BOOST_AUTO_TEST_CASE(a_destructor_may_end_a_lease_and_a_client_while_their_conte
         auto context = std::make_unique<asio::io_context>();
         client locks(context->get_executor(), addresses_of(servers), patient());
         auto const server_program = [&]() -> asio::awaitable<void> {
-            guard ends{locks, {}, {}};
+            at_exit ends{locks, {}, {}};
             ends.held = co_await locks.make_lock("k", long_lived).acquire();
             ends.left = co_await locks.make_lock("left", long_lived).acquire();
             holds = true;

@@ -2,7 +2,7 @@
 // however many they are, and at their first check after a stop.
 #include "integration/attempt.hpp"
 #include "integration/child.hpp"
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"
 #include "support/wait.hpp"
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_cannot_be_kept_is_told_ahead) {
         BOOST_TEST_CONTEXT("ahead " << ahead.count()) {
             test_client client(servers, hasty());
             auto held = client.hold("k", {.ttl = 6s});
-            loss_watch early, plain;
+            loss_wait early, plain;
             early.start(held, ahead);
             plain.start(held);
             BOOST_TEST(client.renews(4)); // this takes more than a ttl
@@ -71,16 +71,16 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     fleet servers(3);
     test_client client(servers);
     auto held = client.hold("watched", {.ttl = renewed_ttl});
-    loss_watch watched;
-    watched.start(held, 50ms);
+    loss_wait loss;
+    loss.start(held, 50ms);
     BOOST_TEST(client.renews(12)); // this takes four ttls
-    BOOST_TEST(!watched.done);
+    BOOST_TEST(!loss.done);
     BOOST_TEST(client.releases(held));
-    BOOST_TEST(client.until([&] { return watched.done; }));
-    BOOST_TEST((watched.how == errc::lease_released));
+    BOOST_TEST(client.until([&] { return loss.done; }));
+    BOOST_TEST((loss.how == errc::lease_released));
     // The holder extends the lease itself.
     auto kept = client.hold("by hand", unwatched(6s));
-    loss_watch by_hand;
+    loss_wait by_hand;
     by_hand.start(kept, 1600ms);
     for (int i = 0; i < 4; ++i) {
         client.pass(kept.deadline() - 3300ms);
@@ -102,15 +102,15 @@ BOOST_AUTO_TEST_CASE(more_than_half_of_the_ttl_ahead_may_tell_before_a_renewal) 
     fleet servers(3);
     test_client client(servers);
     auto held = client.hold("k", {.ttl = renewed_ttl});
-    loss_watch soon, at_once, at_once_too, never;
+    loss_wait soon, at_once, at_once_too, never;
     soon.start(held, 2'200ms);
     at_once.start(held, 60s);
     at_once_too.start(held, std::chrono::nanoseconds::max());
     never.start(held, std::chrono::nanoseconds::min());
     BOOST_TEST(client.until([&] { return soon.done && at_once.done && at_once_too.done; }));
-    for (auto const* const watch : {&soon, &at_once, &at_once_too}) {
-        BOOST_TEST(watch->told());
-        BOOST_TEST(watch->holds);
+    for (auto const* const loss : {&soon, &at_once, &at_once_too}) {
+        BOOST_TEST(loss->told());
+        BOOST_TEST(loss->holds);
     }
     BOOST_TEST((soon.deadline - soon.when <= 2'201ms));
     BOOST_TEST(client.renews(3));
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
     test_client client(servers);
     auto held = client.hold("k", long_lived);
     for (auto const type : every_type) {
-        loss_watch w;
+        loss_wait w;
         w.start(held, 1s);
         client.context.poll();
         w.signal.emit(type);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
         BOOST_TEST((w.how == errc::cancelled), w.how.what());
         BOOST_TEST(held.held());
         // The wait is cancelled before the client has taken it.
-        loss_watch unseen;
+        loss_wait unseen;
         unseen.start(held, 1s);
         unseen.signal.emit(type);
         BOOST_TEST(client.until([&] { return unseen.done; }));
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
 BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     fleet servers(3);
     test_client client(servers);
-    loss_watch destroyed, released, lost, after_loss, after_release, handed_on;
+    loss_wait destroyed, released, lost, after_loss, after_release, handed_on;
     lease gone;
     {
         auto held = client.hold("destroyed");
@@ -215,14 +215,14 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
         BOOST_TEST_CONTEXT(count << " leases") {
             std::size_t late = count;
             for (int attempt = 0; attempt < 3 && late > 0; ++attempt) {
-                struct watched_lease {
+                struct noted_lease {
                     lease held;
                     lease_clock::time_point deadline{}, told{};
                 };
                 fleet servers(3);
                 test_client client(servers);
                 BOOST_REQUIRE(client.all_up());
-                std::vector<watched_lease> all(count);
+                std::vector<noted_lease> all(count);
                 std::size_t given = 0, failed = 0, lost = 0;
                 for (std::size_t i = 0; i < count; ++i) {
                     client.locks.make_lock("key:" + std::to_string(i), {.ttl = 3s})
@@ -345,7 +345,7 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
             BOOST_REQUIRE(client.until([&] { return proxies.are_quiet(); }));
             auto const deadline = held.deadline();
             proxies.hold_replies();
-            loss_watch w;
+            loss_wait w;
             w.start(held);
             auto answered = false;
             error how;

@@ -3,7 +3,7 @@
 #include <holdfast/client.hpp>
 
 #include "protocol/tenure/round_trips.hpp"
-#include "protocol/waiting/key_watch.hpp"
+#include "protocol/waiting/key_tracker.hpp"
 
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_keeps_its_arbiter_when_all_instances_are_late_at_o
     BOOST_REQUIRE(client.until(
         [&] { return tries() >= 20U + 2 * keys && client.locks.stats().waiters == keys; }));
     // Waits until no command is under way. Then each waiter has asked the instances that will push.
-    client.pass(lease_clock::now() + 3 * protocol::watching_rules::settled_after);
+    client.pass(lease_clock::now() + 3 * protocol::tracking_rules::settled_after);
     servers.freeze(5);
     auto const before = tries();
     std::optional<lease> other;

@@ -3,7 +3,7 @@
 #define HOLDFAST_TEST_INTEGRATION_NOTHING_LEFT_HPP
 
 #include "support/fleet.hpp"
-#include "support/lock_watch.hpp"
+#include "support/lock_monitor.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -16,9 +16,9 @@ namespace holdfast::test {
 template <class Wait>
 [[nodiscard]] boost::test_tools::assertion_result has_no_locks(server const& on,
                                                                Wait const& is_met) {
-    lock_watch watch(on);
-    boost::test_tools::assertion_result result(is_met([&] { return watch.none(); }));
-    if (!result) result.message() << watch.describe();
+    lock_monitor monitor(on);
+    boost::test_tools::assertion_result result(is_met([&] { return monitor.none(); }));
+    if (!result) result.message() << monitor.describe();
     return result;
 }
 
@@ -26,8 +26,8 @@ template <class Wait>
 /// in other threads.
 inline void check_nothing_left(server const& on,
                                std::chrono::milliseconds within = std::chrono::milliseconds(0)) {
-    lock_watch watch(on);
-    BOOST_TEST(watch.none_within(within), watch.describe());
+    lock_monitor monitor(on);
+    BOOST_TEST(monitor.none_within(within), monitor.describe());
 }
 
 /// The same for every running server.

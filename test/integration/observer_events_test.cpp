@@ -74,7 +74,7 @@ private:
 
 struct observed {
     explicit observed(fleet const& servers, client_options options = patient())
-        : client(addresses_of(servers), with(options, watch)) {
+        : client(addresses_of(servers), with(options, seen)) {
         BOOST_REQUIRE(client.all_up());
     }
     static client_options with(client_options options, observer& o) {
@@ -90,7 +90,7 @@ struct observed {
     }
 
     std::vector<std::string> lines;
-    notes watch{lines};
+    notes seen{lines};
     test_client client;
 };
 
@@ -106,15 +106,15 @@ BOOST_AUTO_TEST_CASE(the_life_of_a_lease_is_told) {
     o.lines.clear();
     auto held = o.client.hold("k", {.ttl = 60s, .fencing = true, .trace = *trace});
     BOOST_TEST(o.lines == std::vector<std::string>{"acquired k"}, boost::test_tools::per_element());
-    BOOST_TEST((o.watch.waited > 0ns));
-    BOOST_TEST((o.watch.lasts > 50s));
-    BOOST_TEST(o.watch.fence == held.fence());
-    BOOST_TEST((o.watch.trace == *trace));
+    BOOST_TEST((o.seen.waited > 0ns));
+    BOOST_TEST((o.seen.lasts > 50s));
+    BOOST_TEST(o.seen.fence == held.fence());
+    BOOST_TEST((o.seen.trace == *trace));
     BOOST_TEST(!o.client.extend(held));
     BOOST_TEST(o.client.releases(held));
     std::vector<std::string> const life{"acquired k", "extended k", "released k"};
     BOOST_TEST(o.lines == life, boost::test_tools::per_element());
-    BOOST_TEST((o.watch.held > 0ns));
+    BOOST_TEST((o.seen.held > 0ns));
 }
 
 BOOST_AUTO_TEST_CASE(a_hand_over_is_told_in_order) {
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(each_loss_has_its_cause) {
     observed o(servers, trusting(patient()));
     auto const expires = o.client.hold("expires", unwatched(300ms));
     BOOST_TEST(o.hears("lost, expired expires"));
-    BOOST_TEST((o.watch.held > 100ms));
+    BOOST_TEST((o.seen.held > 100ms));
     auto taken = o.client.hold("taken");
     redis_cli(servers[0]).command({"DEL", "taken"});
     BOOST_TEST((o.client.extend(taken) == errc::lease_lost));
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(failures_are_told_with_their_report) {
     auto const blocks = other.hold("k");
     BOOST_TEST((o.client.try_acquire("k").first == errc::contended));
     BOOST_TEST(o.count("acquire failed, the lock is held k") == 1U);
-    BOOST_TEST(o.watch.reported);
+    BOOST_TEST(o.seen.reported);
     auto held = o.client.hold("mine", {.ttl = 20s});
     BOOST_REQUIRE(o.client.sees(servers, "mine", true));
     servers[0].freeze();
@@ -172,14 +172,14 @@ BOOST_AUTO_TEST_CASE(failures_are_told_with_their_report) {
     BOOST_TEST(std::any_of(o.lines.begin(), o.lines.end(), [](std::string const& line) {
         return line.starts_with("extend failed, ");
     }));
-    o.watch.reported = false;
+    o.seen.reported = false;
     held = {};
     BOOST_TEST(o.client.until([&] {
         return std::any_of(o.lines.begin(), o.lines.end(), [](std::string const& line) {
             return line.starts_with("release failed, ");
         });
     }));
-    BOOST_TEST(o.watch.reported);
+    BOOST_TEST(o.seen.reported);
     servers[0].thaw();
     servers[1].thaw();
 }
@@ -201,10 +201,10 @@ BOOST_AUTO_TEST_CASE(a_failure_after_a_hand_over_has_the_trace_of_its_own_reques
     BOOST_TEST(o.client.locks.stats().handoffs == 1U);
     servers[0].freeze();
     BOOST_TEST(o.client.extend(given).code().failed());
-    BOOST_TEST((o.watch.trace == second));
-    o.watch.trace = {};
+    BOOST_TEST((o.seen.trace == second));
+    o.seen.trace = {};
     BOOST_TEST(!o.client.releases(given));
-    BOOST_TEST((o.watch.trace == second));
+    BOOST_TEST((o.seen.trace == second));
     servers[0].thaw();
 }
 
@@ -266,18 +266,18 @@ BOOST_AUTO_TEST_CASE(a_client_keeps_an_observer_alive_that_a_pointer_owns) {
     fleet servers(1);
     std::vector<std::string> lines;
     auto owned = std::make_shared<notes>(lines);
-    std::weak_ptr<notes> const watch = owned;
+    std::weak_ptr<notes> const weak = owned;
     {
         auto options = patient();
         options.owner_label = "me";
         options.observer = owned.get();
         test_client client(servers, options);
         owned.reset();
-        BOOST_TEST(!watch.expired());
+        BOOST_TEST(!weak.expired());
         auto held = client.hold("k");
         BOOST_TEST(client.releases(held));
     }
-    BOOST_TEST(watch.expired());
+    BOOST_TEST(weak.expired());
     BOOST_TEST(std::count(lines.begin(), lines.end(), "acquired k") == 1);
 }
 

@@ -70,8 +70,8 @@ public:
 
 private:
     void read() {
-        pollfd watched{terminal_, POLLIN, 0};
-        while (::poll(&watched, 1, 0) > 0) {
+        pollfd polled{terminal_, POLLIN, 0};
+        while (::poll(&polled, 1, 0) > 0) {
             char buffer[4096];
             auto const n = ::read(terminal_, buffer, sizeof buffer);
             if (n <= 0) return;

@@ -397,7 +397,7 @@ BOOST_AUTO_TEST_CASE(where_pushes_are_swallowed_waiters_poll_after_the_second_ch
             BOOST_TEST(p.status(0).degradations.empty());
             check_takes_turn(s, p, holder);
         }
-        check_lacks(p, {degradation::no_push}, "were not told");
+        check_lacks(p, {degradation::no_push}, "were not pushed");
         check_polls(p, holder);
         BOOST_TEST(s.way.pushes_forwarded() == 0U);
         // The next connection is believed once.
@@ -405,7 +405,7 @@ BOOST_AUTO_TEST_CASE(where_pushes_are_swallowed_waiters_poll_after_the_second_ch
         BOOST_TEST(p.until([&] { return p.status(0).connections == 2 && is_up(p.locks); }));
         BOOST_TEST(p.status(0).degradations.empty());
         check_takes_turn(s, p, holder);
-        check_lacks(p, {degradation::no_push}, "were not told");
+        check_lacks(p, {degradation::no_push}, "were not pushed");
         // A push restores the trust.
         s.way.swallow_pushes(false);
         check_takes_turn(s, p, holder);

@@ -88,16 +88,16 @@ BOOST_AUTO_TEST_CASE(a_release_that_is_refused_is_repeated) {
     auto const refused = client.release(l);
     BOOST_TEST((refused == errc::rejected), refused.what());
     BOOST_TEST(contains(refused.what(), "NOREPLICAS"), refused.what());
-    auto const kept = [&] {
+    auto const pending = [&] {
         std::uint64_t n = 0;
         for (auto const& instance : client.locks.instances()) n += instance.pending_releases;
         return n;
     };
-    BOOST_TEST(client.until([&] { return kept() > 0; }));
+    BOOST_TEST(client.until([&] { return pending() > 0; }));
     BOOST_TEST(copies(servers, "k") == servers.size());
     for (server& instance : servers) refuse_writes(instance, false);
     check_nothing_left(client, servers);
-    BOOST_TEST(client.until([&] { return kept() == 0; }));
+    BOOST_TEST(client.until([&] { return pending() == 0; }));
     auto again = client.hold("k");
     BOOST_TEST(client.releases(again));
 }

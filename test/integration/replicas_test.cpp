@@ -87,13 +87,13 @@ BOOST_AUTO_TEST_CASE(a_majority_that_was_a_replica_makes_no_second_holder) {
 // Only the next check can show the change.
 BOOST_AUTO_TEST_CASE(a_role_that_changes_is_noticed_where_nothing_is_announced) {
     server primary(quick_primary());
-    for (auto const watches : {true, false}) {
+    for (auto const detects : {true, false}) {
         fleet servers(1);
         redis_cli cli(servers[0]);
         cli.command(
             {"ACL", "SETUSER", "guest", "on", ">pw", "~*", "&*", "+@all", "-client|tracking"});
         auto options = guarded(restart_policy::observed, 60s);
-        options.detect_clock_jumps = watches;
+        options.detect_clock_jumps = detects;
         test_client client({"redis://guest:pw@" + servers[0].address()}, options);
         BOOST_REQUIRE(client.all_up());
         replace_data(servers, {0}, primary);

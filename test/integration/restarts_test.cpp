@@ -39,7 +39,7 @@ void check_moves_on(std::function<void(fleet&, test_client& b)> const& forget) {
         auto const those = tracking_instances(servers);
         if (i >= 3 && std::count(those.begin(), those.end(), 0U) > 0) break;
     }
-    // Each key is watched at its arbiter and, a moment later, at one more instance. After that, no
+    // Each key is tracked at its arbiter and, a moment later, at one more instance. After that, no
     // command is under way that could arrive after the flush.
     BOOST_REQUIRE(b.until([&] { return tracked_keys(servers) >= 2 * waiting.size(); }));
     forget(servers, b);

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_body_hears_of_a_loss_while_it_still_holds_and_is_waited_f
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_body_that_heeds_no_cancellation_is_waited_for) {
+BOOST_AUTO_TEST_CASE(a_body_that_ignores_cancellation_is_waited_for) {
     fleet servers(3);
     test_client client(servers, hasty());
     ending e;
@@ -402,13 +402,13 @@ BOOST_AUTO_TEST_CASE(a_body_may_share_its_lease_with_what_outlives_it) {
     check_nothing_left(client, servers);
 }
 
-// The body may heed the cancellation or ignore it.
+// The body may obey the cancellation or ignore it.
 BOOST_AUTO_TEST_CASE(a_body_that_its_caller_cancels_ends_as_it_likes) {
     fleet servers(3);
     test_client client(servers);
-    for (auto const heeds : {true, false}) {
+    for (auto const obeys : {true, false}) {
         trial t(servers, patient());
-        auto const body = [&, heeds](lease& l) -> asio::awaitable<int> {
+        auto const body = [&, obeys](lease& l) -> asio::awaitable<int> {
             in_frame const here(t.bodies);
             auto const signalled = co_await wait_for_signal();
             BOOST_TEST(signalled);
@@ -417,7 +417,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_its_caller_cancels_ends_as_it_likes) {
             co_await clean_up();
             BOOST_TEST(l.held());
             BOOST_TEST(is_held(servers));
-            if (heeds) throw system_error(asio::error::operation_aborted);
+            if (obeys) throw system_error(asio::error::operation_aborted);
             co_return 8;
         };
         t.start(long_lived, body);
@@ -426,7 +426,7 @@ BOOST_AUTO_TEST_CASE(a_body_that_its_caller_cancels_ends_as_it_likes) {
         BOOST_REQUIRE(t.ends());
         BOOST_TEST(t.bodies.left == 1);
         BOOST_TEST(given_back(servers));
-        if (heeds) {
+        if (obeys) {
             BOOST_TEST((t.end.code() == asio::error::operation_aborted), t.end.code().message());
         } else {
             BOOST_TEST(!t.end.code(), t.end.code().message());

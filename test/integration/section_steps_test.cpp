@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_cancellation_at_any_step_ends_it_in_order) {
                 [&](std::optional<trial>& t) {
                     entered = t->bodies.entered > 0;
                     inside = t->bodies.inside();
-                    // The first step of a coroutine heeds only a terminal cancellation.
+                    // The first step of a coroutine obeys only a terminal cancellation.
                     heard = how != caller::coroutine || t->calls.entered > 0 ||
                             type == asio::cancellation_type::terminal;
                     t->signal.emit(type);

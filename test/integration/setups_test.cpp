@@ -1,5 +1,5 @@
 // Other numbers of instances, other addresses, databases and prefixes.
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {
     BOOST_TEST((e == errc::contended), e.what());
     BOOST_TEST(client.releases(l));
     auto other = second.hold("k");
-    loss_watch lost(other);
+    loss_wait lost(other);
     redis_cli(redis).del("k");
     auto const gone = second.extend(other);
     BOOST_TEST((gone == errc::lease_lost), gone.what());

@@ -1,5 +1,5 @@
 // A shared lease lasts until its last share is given up.
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 #include "support/wait.hpp"
 
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(extensions_and_ends_concern_all_shares) {
     BOOST_TEST(!client.extend(share));
     BOOST_TEST((held.deadline() > before));
     BOOST_TEST((held.deadline() == share.deadline()));
-    loss_watch of_held, of_share;
+    loss_wait of_held, of_share;
     of_held.start(held);
     of_share.start(share);
     // The first share is released, and the lease continues.
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_shares) {
     auto held = client.hold("k", {.ttl = renewed_ttl});
     auto share = held.share();
     auto third = share.share();
-    loss_watch w[3];
+    loss_wait w[3];
     w[0].start(held);
     w[1].start(share);
     w[2].start(third);

@@ -1,5 +1,5 @@
 // TLS over time: sessions that are resumed, and certificates that are renewed while locks are held.
-#include "integration/loss_watch.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/tls_fleet.hpp"
 #include "support/text.hpp"
 
@@ -99,7 +99,7 @@ private:
 
     test_client& p_;
     std::deque<lease> held_;
-    std::deque<loss_watch> watches_;
+    std::deque<loss_wait> watches_;
     bool over_ = false;
     unsigned running_ = 0, failed_ = 0;
     std::string last_failure_;

@@ -9,7 +9,7 @@
 
 namespace {
 
-void tell(holdfast::test::server& of) {
+void print(holdfast::test::server& of) {
     std::cout << of.pid() << '\n' << of.folder() << '\n';
 }
 
@@ -25,14 +25,14 @@ int main(int count, char** arguments) {
     std::string const kind = count == 2 ? arguments[1] : "";
     if (kind == "sentinel") {
         sentinel_group group;
-        for (std::size_t i = 0; i < group.members(); ++i) tell(group.member(i));
-        for (std::size_t i = 0; i < group.sentinels(); ++i) tell(group.sentinel(i));
+        for (std::size_t i = 0; i < group.members(); ++i) print(group.member(i));
+        for (std::size_t i = 0; i < group.sentinels(); ++i) print(group.sentinel(i));
         group.member(0).freeze();
         group.sentinel(2).freeze();
         wait_for_end();
     } else if (kind == "cluster") {
         cluster_group cluster;
-        for (std::size_t i = 0; i < cluster.size(); ++i) tell(cluster.node(i));
+        for (std::size_t i = 0; i < cluster.size(); ++i) print(cluster.node(i));
         cluster.node(1).freeze();
         wait_for_end();
     } else {

@@ -23,7 +23,7 @@ constexpr std::size_t many = 1'000;
 
 /// Many leases, and the time at which each holder hears of its loss.
 struct many_leases {
-    struct watched_lease {
+    struct noted_lease {
         lease held;
         lease_clock::time_point deadline{}, told{};
     };
@@ -54,7 +54,7 @@ struct many_leases {
         }
     }
 
-    std::vector<watched_lease> all;
+    std::vector<noted_lease> all;
     std::size_t answered = 0, failed = 0, lost = 0;
 };
 
@@ -188,13 +188,13 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_to_many) {
 // notification.
 BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_if_a_minority_answers) {
     for (std::size_t const count : {std::size_t{1}, std::min<std::size_t>(100, many)}) {
-        for (auto const watched : {true, false}) {
-            BOOST_TEST_CONTEXT(count << " leases, watchdog " << watched) {
+        for (auto const renewed : {true, false}) {
+            BOOST_TEST_CONTEXT(count << " leases, watchdog " << renewed) {
                 std::size_t late = 0;
                 for (int attempt = 0; attempt < 3; ++attempt) {
                     fleet servers(3);
                     test_client client(servers, patient());
-                    many_leases leases(client, count, {.ttl = renewed_ttl, .watchdog = watched});
+                    many_leases leases(client, count, {.ttl = renewed_ttl, .watchdog = renewed});
                     leases.listen();
                     servers.freeze(2);
                     BOOST_REQUIRE(client.until([&] { return leases.lost == count; }));

@@ -95,11 +95,11 @@ struct blames_the_servers : protocol::waiting_rules {
 };
 
 struct at_the_arbiter_alone : protocol::waiting_rules {
-    static constexpr unsigned watched(unsigned, unsigned) { return 1; }
+    static constexpr unsigned tracked(unsigned, unsigned) { return 1; }
 };
 
 struct at_one_too_few : protocol::waiting_rules {
-    static constexpr unsigned watched(unsigned reachable, unsigned quorum) {
+    static constexpr unsigned tracked(unsigned reachable, unsigned quorum) {
         return reachable - quorum;
     }
 };
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   << seen.resent << ", kept " << seen.kept << ", late ttls " << seen.late_ttls
                   << ", foreign " << seen.foreign << ", forgotten " << seen.forgotten
                   << ", measured " << seen.measured << ", outages " << seen.outages << ", stops "
-                  << seen.stops << ", overslept " << seen.overslept << ", watches " << seen.watches
+                  << seen.stops << ", overslept " << seen.overslept << ", tracks " << seen.tracks
                   << ", listens " << seen.listens << ", stays " << seen.stays << ", remnants "
                   << seen.remnants << ", rescued " << seen.rescued << ", folded " << seen.folded
                   << ", unfolded " << seen.unfolded << ", unfolded to stand back "
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.outages,
                   seen.stops,
                   seen.overslept,
-                  seen.watches,
+                  seen.tracks,
                   seen.listens,
                   seen.stays,
                   seen.remnants,
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(waiting_at_the_arbiter_alone_is_refuted) {
     refute<at_the_arbiter_alone>("Q");
 }
 
-BOOST_AUTO_TEST_CASE(watching_one_instance_less_is_refuted) {
+BOOST_AUTO_TEST_CASE(tracking_one_instance_less_is_refuted) {
     refute<at_one_too_few>("Q");
 }
 

@@ -121,7 +121,7 @@ struct has_no_guard : has_no_quarantine {
 
 // As in src/runtime, clients do not ask for a lock before a grant can count.
 constexpr failover_setup fenced(fence_setup const& fences) {
-    return {.asks_early = false, .harsh = true, .heeds_history = true, .fences = fences};
+    return {.asks_early = false, .harsh = true, .checks_history = true, .fences = fences};
 }
 
 // Clients count what this many replicas have, and trust all clocks, servers and sentinels.
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_lone_sentinel_must_not_be_believed) {
 }
 
 BOOST_AUTO_TEST_CASE(no_two_leases_overlap_when_faults_come_just_before_a_guard_lets_go) {
-    auto const seen = stand({.harsh = true, .heeds_history = true});
+    auto const seen = stand({.harsh = true, .checks_history = true});
     all_happened({seen.failovers, seen.won, seen.won_at_old, seen.kept_over_failover,
                   seen.uncounted_grants, seen.uncounted_extensions, seen.freezes,
                   seen.other_histories});
@@ -247,13 +247,13 @@ BOOST_AUTO_TEST_CASE(a_new_primary_that_believes_no_hint_gives_fences_that_fall)
 
 BOOST_AUTO_TEST_CASE(two_failovers_within_m_that_no_client_notices_give_fences_that_fall) {
     auto setup = fenced({});
-    setup.heeds_history = false;
+    setup.checks_history = false;
     fences_are_refuted(setup);
 }
 
 BOOST_AUTO_TEST_CASE(without_quarantine_fences_fall) {
     auto setup = fenced({});
-    setup.heeds_history = false;
+    setup.checks_history = false;
     fences_are_refuted<has_no_quarantine>(setup);
 }
 

@@ -149,7 +149,7 @@ struct doubts_for_a_ninth_less : guards_as_they_are {
 };
 
 struct deaf_to_jumps : guards_as_they_are {
-    static constexpr bool heeds_jumps() { return false; }
+    static constexpr bool checks_jumps() { return false; }
 };
 
 struct counts_what_arrives_in_quarantine : guards_as_they_are {

@@ -56,8 +56,8 @@ struct clocks_never_drift : protocol::redlock_rules {
 };
 
 struct no_late_release : protocol::redlock_rules {
-    static constexpr protocol::instance_set owed_release(protocol::instance_set,
-                                                         protocol::instance_set granted) {
+    static constexpr protocol::instance_set to_release(protocol::instance_set,
+                                                       protocol::instance_set granted) {
         return granted;
     }
 };

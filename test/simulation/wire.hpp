@@ -129,19 +129,19 @@ private:
 
     // Queues a command as redis/wire/pipeline.hpp does.
     void submit(command c, std::size_t key, std::uint64_t token) {
-        if (key != none) tell_story(name(c), " of key ", key, " with token ", token);
+        if (key != none) write_story(name(c), " of key ", key, " with token ", token);
         if (key != none) ++tenures_[key].unanswered;
         item const i{c, key, token, left_};
-        if (waiting_.empty() && open_.size() < batch_size) return open_.push_back(i);
+        if (lanes_.empty() && open_.size() < batch_size) return open_.push_back(i);
         ++seen_.waited;
         ++in_lanes_;
-        waiting_.push(Rules::of(c), key != none ? key : first_other_key + other_keys_++, i);
+        lanes_.push(Rules::of(c), key != none ? key : first_other_key + other_keys_++, i);
     }
 
     void flush() {
-        while (in_flight_.size() < 2 && !(open_.empty() && waiting_.empty())) {
-            for (; !waiting_.empty() && open_.size() < batch_size; --in_lanes_)
-                open_.push_back(waiting_.pop());
+        while (in_flight_.size() < 2 && !(open_.empty() && lanes_.empty())) {
+            for (; !lanes_.empty() && open_.size() < batch_size; --in_lanes_)
+                open_.push_back(lanes_.pop());
             for (auto const& i : open_) leaves(i);
             ++left_;
             in_flight_.push_back(std::exchange(open_, {}));
@@ -168,7 +168,7 @@ private:
             auto& t = tenures_[i.key];
             auto& key = keys_[i.key];
             --t.unanswered;
-            tell_story("the server has ", name(i.op), " of key ", i.key, " with token ", i.token);
+            write_story("the server has ", name(i.op), " of key ", i.key, " with token ", i.token);
             if (i.op == command::acquire) {
                 if (i.token <= t.released) return fail("L1", "a release has overtaken its SET");
                 if (key != 0)
@@ -193,7 +193,7 @@ private:
             if (t.now != tenure::idle) submit(command::release, k, t.token);
             t.now = tenure::idle;
         }
-        while (violation().empty() && !(open_.empty() && waiting_.empty() && in_flight_.empty())) {
+        while (violation().empty() && !(open_.empty() && lanes_.empty() && in_flight_.empty())) {
             flush();
             answer();
         }
@@ -211,7 +211,7 @@ private:
     std::uint64_t last_token_ = 0, other_keys_ = 0, left_ = 0;
     std::vector<item> open_;
     std::deque<std::vector<item>> in_flight_;
-    protocol::lanes<item, Rules> waiting_;
+    protocol::lanes<item, Rules> lanes_;
     std::size_t in_lanes_ = 0;
 };
 
@@ -219,18 +219,19 @@ private:
 // Liveness
 //
 
-struct watch_tally {
+struct liveness_tally {
     std::uint64_t answered = 0, failed = 0, suspected = 0, came_back = 0, given_up = 0,
-                  failed_waiting = 0, asked = 0, stops = 0, frozen = 0, trickled = 0, lost = 0,
+                  failed_unsent = 0, asked = 0, stops = 0, frozen = 0, trickled = 0, lost = 0,
                   held_back = 0;
 };
 
 /// A process that checks the liveness of one instance, as redis/server/server_link.cpp
 /// does.
 template <class Rules>
-class watched_world : timeline {
+class liveness_world : timeline {
 public:
-    watched_world(std::uint64_t seed, watch_tally& seen, bool stops, std::ostream* story = nullptr)
+    liveness_world(std::uint64_t seed, liveness_tally& seen, bool stops,
+                   std::ostream* story = nullptr)
         : timeline(seed, story)
         , seen_(seen)
         , stops_(stops)
@@ -242,7 +243,7 @@ public:
         arm();
         at(some(limit), [this] { next_command(); });
         at(some(20 * limit), [this] { change_mood(); });
-        at(watch_step, [this] { check(); });
+        at(check_step, [this] { check(); });
         if (stops_) at(some(10 * limit), [this] { next_stop(); });
         while (now() < the_end && happens()) {
         }
@@ -260,7 +261,7 @@ private:
     static constexpr true_time reading = tick * 9 / 10;
     /// Allows for two late checks, and two replies that are read late.
     static constexpr true_time slack = tick + 4 * reading;
-    static constexpr true_time watch_step = 5 * tick;
+    static constexpr true_time check_step = 5 * tick;
     static constexpr true_time the_end = 100 * whole;
     static constexpr std::size_t batch_size = 4;
 
@@ -293,7 +294,7 @@ private:
     }
     void stop_for(true_time t) {
         ++seen_.stops;
-        tell_story("the process stops");
+        write_story("the process stops");
         pause(process_, t);
         all_stops_.push_back({now(), now() + t});
     }
@@ -324,7 +325,7 @@ private:
         c->bound = static_cast<true_time>(batches) * (2 * whole + slack);
         if (!live_.is_probed()) {
             c->bound += whole + slack;
-            live_.queued(time());
+            live_.unsent(time());
         }
         queue_.push_back(c);
         commands_.push_back(std::move(c));
@@ -351,7 +352,7 @@ private:
 
     void send(std::shared_ptr<batch> b) {
         b->sent = now();
-        tell_story("a batch of ", b->commands.size(), " leaves");
+        write_story("a batch of ", b->commands.size(), " leaves");
         if (stops_ && one_in(50)) {
             // The process stops after it has read the clock, and before it writes.
             ++seen_.held_back;
@@ -380,10 +381,10 @@ private:
         end_turn();
     }
     void end_session() {
-        tell_story("the session ends");
+        write_story("the session ends");
         ++epoch_;
         live_.lost();
-        live_.none_queued();
+        live_.none_unsent();
         probe_.reset();
         auto const sent = std::exchange(in_flight_, {});
         for (auto const& b : sent) {
@@ -417,13 +418,13 @@ private:
             ++seen_.asked;
             submit();
             break;
-        case action::fail_waiting:
-            ++seen_.failed_waiting;
+        case action::fail_unsent:
+            ++seen_.failed_unsent;
             fail_queue();
             break;
         case action::suspect:
             ++seen_.suspected;
-            tell_story("the instance is suspect");
+            write_story("the instance is suspect");
             check_suspicion();
             for (auto const& b : in_flight_) {
                 for (auto& c : b->commands) answer(c, false);
@@ -450,8 +451,8 @@ private:
 
     void change_mood() {
         mood_ = static_cast<mood>(below(4));
-        tell_story("the server is ", std::array{"quick", "slow", "trickling", "frozen"}.at(
-                                         static_cast<std::size_t>(mood_)));
+        write_story("the server is ", std::array{"quick", "slow", "trickling", "frozen"}.at(
+                                          static_cast<std::size_t>(mood_)));
         if (mood_ == mood::frozen) ++seen_.frozen;
         if (mood_ == mood::trickling) ++seen_.trickled;
         if (one_in(6)) {
@@ -512,14 +513,14 @@ private:
     }
 
     void read(std::shared_ptr<batch> const& b) {
-        tell_story("a reply is read");
+        write_story("a reply is read");
         if (live_.answered(time())) ++seen_.came_back;
         answer(b->commands[b->next++], true);
         if (b->next == b->commands.size()) {
             in_flight_.erase(std::find(in_flight_.begin(), in_flight_.end(), b));
             if (b == probe_) {
                 live_.probed(time());
-                live_.none_queued();
+                live_.none_unsent();
                 probe_.reset();
             }
             if (live_.finished(time(), !in_flight_.empty())) ++seen_.came_back;
@@ -561,12 +562,12 @@ private:
                 fail("W3", "it is not made suspect");
             if (age > 5 * whole + late) fail("W4", "it is not given up");
         }
-        at(watch_step, [this] { check(); });
+        at(check_step, [this] { check(); });
     }
 
     static constexpr std::uint64_t no_epoch = ~std::uint64_t{0};
 
-    watch_tally& seen_;
+    liveness_tally& seen_;
     bool stops_;
     protocol::basic_liveness<Rules> live_;
     process process_;

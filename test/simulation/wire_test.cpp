@@ -25,9 +25,9 @@ auto lanes_with(lanes_tally& seen, bool storm) {
 }
 
 template <class Rules>
-auto watch_with(watch_tally& seen, bool stops) {
+auto liveness_with(liveness_tally& seen, bool stops) {
     return [&seen, stops](std::uint64_t seed, std::ostream* story) {
-        return watched_world<Rules>(seed, seen, stops, story).run();
+        return liveness_world<Rules>(seed, seen, stops, story).run();
     };
 }
 
@@ -103,33 +103,33 @@ BOOST_AUTO_TEST_CASE(one_queue_for_all_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(each_command_is_answered_in_time_and_only_what_is_late_makes_suspect) {
-    watch_tally seen;
-    stands(schedules_to_try() / 8, watch_with<protocol::liveness_rules>(seen, false));
+    liveness_tally seen;
+    stands(schedules_to_try() / 8, liveness_with<protocol::liveness_rules>(seen, false));
     all_happened({seen.answered, seen.failed, seen.suspected, seen.came_back, seen.given_up,
-                  seen.failed_waiting, seen.asked, seen.frozen, seen.trickled, seen.lost});
+                  seen.failed_unsent, seen.asked, seen.frozen, seen.trickled, seen.lost});
 }
 
 BOOST_AUTO_TEST_CASE(nor_does_a_stopped_process_suspect_at_once) {
-    watch_tally seen;
-    stands(schedules_to_try() / 8, watch_with<protocol::liveness_rules>(seen, true));
+    liveness_tally seen;
+    stands(schedules_to_try() / 8, liveness_with<protocol::liveness_rules>(seen, true));
     all_happened(
         {seen.answered, seen.suspected, seen.came_back, seen.given_up, seen.stops, seen.held_back});
 }
 
 BOOST_AUTO_TEST_CASE(one_look_alone_is_refuted) {
-    watch_tally seen;
-    refute(watch_with<looks_once>(seen, false), "W2");
+    liveness_tally seen;
+    refute(liveness_with<looks_once>(seen, false), "W2");
 }
 
 BOOST_AUTO_TEST_CASE(trickling_without_bound_is_refuted) {
-    watch_tally seen;
-    refute(watch_with<lets_trickle>(seen, false), "W1");
-    refute(watch_with<lets_trickle>(seen, false), "W3");
+    liveness_tally seen;
+    refute(liveness_with<lets_trickle>(seen, false), "W1");
+    refute(liveness_with<lets_trickle>(seen, false), "W3");
 }
 
 BOOST_AUTO_TEST_CASE(progress_that_does_not_count_is_refuted) {
-    watch_tally seen;
-    refute(watch_with<counts_no_progress>(seen, false), "W2");
+    liveness_tally seen;
+    refute(liveness_with<counts_no_progress>(seen, false), "W2");
 }
 
 BOOST_AUTO_TEST_CASE(

@@ -87,7 +87,7 @@ public:
         for (auto& i : instances_) i.ppm = extreme ? max_ppm : between(-max_ppm, max_ppm);
         for (auto& c : clients_) {
             c.ppm = extreme ? -max_ppm : between(-max_ppm, max_ppm);
-            c.watched = turbulent_ ? one_in(4) : !one_in(3);
+            c.renewed = turbulent_ ? one_in(4) : !one_in(3);
             c.connections.resize(instances_.size());
         }
         auto const faults = one_in(4) ? 0 : below(2 + 2 * instances_.size());
@@ -122,8 +122,9 @@ private:
         bool settled = false; ///< the acquire has ended
         bool told = false;    ///< the client heard of the loss
         bool over = false;    ///< the lease was lost or released, or never won
-        unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
-        unsigned yes = 0;     ///< grants given to the machine
+        unsigned pending =
+            0;            ///< commands that an instance may still carry out, and pending releases
+        unsigned yes = 0; ///< grants given to the machine
         std::uint32_t round = 0; ///< the round of the extension in extended_by
         instance_set extended_by{};
         bool extension_pending = false;
@@ -196,7 +197,7 @@ private:
 
     void on_reconnected(unsigned c, unsigned i) override {
         connected(clients_[c].connections[i]);
-        send_kept(c, i, true);
+        send_pending(c, i, true);
     }
 
     //
@@ -209,7 +210,7 @@ private:
         if (!conn.available()) {
             if (op != command::release) return;
             ++tenures_[t].pending;
-            conn.kept.push_back({t, now()});
+            conn.pending.push_back({t, now()});
             return;
         }
         ++tenures_[t].pending;
@@ -225,9 +226,9 @@ private:
         });
     }
 
-    void send_kept(unsigned c, unsigned i, bool new_session) {
+    void send_pending(unsigned c, unsigned i, bool new_session) {
         auto& conn = clients_[c].connections[i];
-        for (auto const& k : std::exchange(conn.kept, {})) {
+        for (auto const& k : std::exchange(conn.pending, {})) {
             auto const longest = longest_ttl();
             auto const gone = std::max(k.since, conn.ended) +
                               real(longest + Rules::drift(longest), clients_[c].ppm);
@@ -246,19 +247,19 @@ private:
 
     void on_silence(unsigned c, unsigned i, world_message& m) override {
         auto& conn = clients_[c].connections[i];
-        if (!m.answered) tell(m, i, verdict::unknown);
+        if (!m.answered) pass_on(m, i, verdict::unknown);
         if (conn.up) return;
         if (m.op == command::release) {
-            conn.kept.push_back({m.tenure, now()});
+            conn.pending.push_back({m.tenure, now()});
         } else {
             finished(m.tenure);
         }
     }
 
     void on_reply(unsigned c, unsigned i, world_message& m) override {
-        if (std::exchange(clients_[c].connections[i].suspect, false)) send_kept(c, i, false);
+        if (std::exchange(clients_[c].connections[i].suspect, false)) send_pending(c, i, false);
         if (m.answered && m.op == command::acquire && m.said == verdict::yes) ++seen_.late_grants;
-        if (!m.answered) tell(m, i, m.said);
+        if (!m.answered) pass_on(m, i, m.said);
         finished(m.tenure);
     }
 
@@ -313,7 +314,7 @@ private:
         auto const adopted = std::exchange(offered_, std::nullopt);
         auto const ttl = adopted ? any_ttl() : ttl_;
         tenures_.push_back(
-            {c, {size(), ttl, me.watched}, adopted.value_or(t), adopted.has_value()});
+            {c, {size(), ttl, me.renewed}, adopted.value_or(t), adopted.has_value()});
         auto& state = tenures_.back();
         me.current = static_cast<int>(t);
         state.started = local(c);
@@ -324,7 +325,7 @@ private:
         apply(t, state.machine.acquire(local(c), reachable(c)));
     }
 
-    void tell(world_message const& m, unsigned i, verdict v) {
+    void pass_on(world_message const& m, unsigned i, verdict v) {
         auto& state = tenures_[m.tenure];
         using phase = protocol::tenure_phase;
         auto const was_acquiring = state.machine.phase() == phase::acquiring;

@@ -9,7 +9,7 @@ namespace holdfast::test::access {
 namespace {
 
 std::mutex mutex;
-std::vector<std::string> refused; // guarded by the mutex
+std::vector<std::string> refused; // protected by the mutex
 
 // The value of a field of an entry, as text.
 std::string field(reply::array const& entry, std::string_view name) {

@@ -92,13 +92,13 @@ public:
                 look();
                 if (open_slots().empty()) {
                     close_at_replicas();
-                    return tell();
+                    return note_steps();
                 }
                 trouble = "slots are half moved";
             } catch (std::runtime_error const& e) {
                 trouble = e.what();
             }
-            tell();
+            note_steps();
             if (clock_type::now() - began > timeout)
                 throw std::runtime_error{"the Cluster was not repaired within " +
                                          std::to_string(timeout.count()) + " ms: " + trouble};
@@ -459,7 +459,7 @@ private:
                              std::to_string(slot) + ": " + how);
     }
 
-    void tell() {
+    void note_steps() {
         for (auto const& each : std::exchange(done_, {}))
             log_.steps.push_back(text_of(each.first, each.last) + ": " + each.what + ", " +
                                  std::to_string(each.moved) + " keys moved");

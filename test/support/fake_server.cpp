@@ -95,8 +95,8 @@ public:
         , script_{std::move(answers)} {
         if (!script_ && how_ == behaviour::refused) return;
         listener_ = net::listen_on(port_);
-        thread_.start([this](std::vector<pollfd>& watched) { return prepare(watched); },
-                      [this](pollfd const* watched) { handle(watched); });
+        thread_.start([this](std::vector<pollfd>& polled) { return prepare(polled); },
+                      [this](pollfd const* polled) { handle(polled); });
     }
 
     ~engine() { thread_.stop(); }
@@ -150,20 +150,20 @@ private:
         bool flooding() const { return !filler.empty() && sent < flood_size; }
     };
 
-    int prepare(std::vector<pollfd>& watched) {
-        watched.push_back({listener_.get(), POLLIN, 0});
+    int prepare(std::vector<pollfd>& polled) {
+        polled.push_back({listener_.get(), POLLIN, 0});
         for (connection const& conn : connections_) {
             int const events = POLLIN | (conn.out.empty() && !conn.flooding() ? 0 : POLLOUT);
-            watched.push_back({conn.socket.get(), static_cast<short>(events), 0});
+            polled.push_back({conn.socket.get(), static_cast<short>(events), 0});
         }
         return -1;
     }
 
-    void handle(pollfd const* watched) {
-        bool const incoming = (watched++)->revents != 0;
+    void handle(pollfd const* polled) {
+        bool const incoming = (polled++)->revents != 0;
         handling_ = true;
         for (connection& conn : connections_)
-            if ((watched++)->revents != 0) serve(conn);
+            if ((polled++)->revents != 0) serve(conn);
         handling_ = false;
         if (incoming) accept_all();
         remove_closed();

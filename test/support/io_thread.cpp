@@ -52,7 +52,7 @@ void io_thread::serve(prepare_function const& prepare, handle_function const& ha
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr); // the test's threads handle signals
-    std::vector<pollfd> watched;
+    std::vector<pollfd> polled;
     for (;;) {
         std::deque<std::packaged_task<void()>> tasks;
         bool stopping = false;
@@ -64,14 +64,14 @@ void io_thread::serve(prepare_function const& prepare, handle_function const& ha
         for (auto& task : tasks) task();
         if (stopping) return;
 
-        watched.assign(1, pollfd{wake_.get(), POLLIN, 0});
-        int const timeout = prepare(watched);
-        if (::poll(watched.data(), watched.size(), timeout) < 0) continue;
-        if (watched.front().revents != 0) {
+        polled.assign(1, pollfd{wake_.get(), POLLIN, 0});
+        int const timeout = prepare(polled);
+        if (::poll(polled.data(), polled.size(), timeout) < 0) continue;
+        if (polled.front().revents != 0) {
             std::uint64_t count = 0;
             [[maybe_unused]] const ssize_t taken = ::read(wake_.get(), &count, sizeof count);
         }
-        handle(watched.data() + 1);
+        handle(polled.data() + 1);
     }
 }
 

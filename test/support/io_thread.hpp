@@ -16,7 +16,7 @@ namespace holdfast::test {
 
 class io_thread {
 public:
-    // Appends the descriptors to watch. Returns the timeout for poll() in ms, or -1 for none.
+    // Appends the descriptors to poll. Returns the timeout for poll() in ms, or -1 for none.
     using prepare_function = std::function<int(std::vector<pollfd>&)>;
     // Gets the descriptors of prepare_function in the same order, with `revents`.
     using handle_function = std::function<void(pollfd const*)>;

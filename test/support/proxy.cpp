@@ -35,8 +35,8 @@ public:
     explicit engine(std::uint16_t server_port)
         : server_port_{server_port}
         , listener_{net::listen_on(port_)} {
-        thread_.start([this](std::vector<pollfd>& watched) { return prepare(watched); },
-                      [this](pollfd const* watched) { handle(watched); });
+        thread_.start([this](std::vector<pollfd>& polled) { return prepare(polled); },
+                      [this](pollfd const* polled) { handle(polled); });
     }
 
     ~engine() { thread_.stop(); }
@@ -103,9 +103,9 @@ private:
         std::string from_client = {}; // the incomplete rest
         std::deque<request> requests = {};
         std::string to_server = {};
-        // The answers that the client is owed, in order: an answer of the interceptor, or nothing
+        // The answers that are outstanding, in order: an answer of the interceptor, or nothing
         // for the server's next reply.
-        std::deque<std::optional<std::string>> owed = {};
+        std::deque<std::optional<std::string>> unanswered = {};
         std::string from_server = {}; // the incomplete rest
         std::deque<answer> answers = {};
         std::string to_client = {};
@@ -116,17 +116,17 @@ private:
         steady_clock::time_point used = steady_clock::now();
     };
 
-    int prepare(std::vector<pollfd>& watched) {
+    int prepare(std::vector<pollfd>& polled) {
         auto const now = steady_clock::now();
         milliseconds timeout{-1};
-        watched.push_back({listener_.get(), POLLIN, 0});
+        polled.push_back({listener_.get(), POLLIN, 0});
         for (connection const& conn : connections_) {
             auto const events = [](std::string const& out) {
                 return static_cast<short>(out.empty() ? POLLIN : POLLIN | POLLOUT);
             };
-            watched.push_back(
+            polled.push_back(
                 {conn.client_gone ? -1 : conn.client.get(), events(conn.to_client), 0});
-            watched.push_back(
+            polled.push_back(
                 {conn.server_gone ? -1 : conn.server.get(), events(conn.to_server), 0});
             auto const wake_at = [&](steady_clock::time_point when) {
                 auto const left =
@@ -139,11 +139,11 @@ private:
         return static_cast<int>(timeout.count());
     }
 
-    void handle(pollfd const* watched) {
-        bool const incoming = (watched++)->revents != 0;
+    void handle(pollfd const* polled) {
+        bool const incoming = (polled++)->revents != 0;
         for (connection& conn : connections_) {
-            short const client = (watched++)->revents;
-            short const server = (watched++)->revents;
+            short const client = (polled++)->revents;
+            short const server = (polled++)->revents;
             if (client != 0 && !read_some(conn.client, conn.from_client)) conn.client_gone = true;
             if (server != 0 && !read_some(conn.server, conn.from_server)) conn.server_gone = true;
             auto const now = steady_clock::now();
@@ -250,11 +250,11 @@ private:
                 if (intercepting)
                     intercepted = interceptor{intercepting}(next.words); // it may replace itself
                 if (intercepted) {
-                    conn.owed.push_back(std::move(intercepted));
+                    conn.unanswered.push_back(std::move(intercepted));
                     pay_intercepted(conn);
                     continue;
                 }
-                if (!answered_by_pushes(next.words)) conn.owed.push_back(std::nullopt);
+                if (!answered_by_pushes(next.words)) conn.unanswered.push_back(std::nullopt);
                 ++commands_forwarded;
             }
             conn.to_server += next.bytes;
@@ -270,7 +270,7 @@ private:
                 if (!incoming) break;
                 add_answer(conn, incoming->push ? origin::push : origin::reply,
                            std::string{before.substr(0, before.size() - rest.size())});
-                if (!incoming->push && !conn.owed.empty()) conn.owed.pop_front();
+                if (!incoming->push && !conn.unanswered.empty()) conn.unanswered.pop_front();
                 pay_intercepted(conn);
             }
         } catch (resp::malformed const&) {
@@ -283,8 +283,8 @@ private:
     }
 
     void pay_intercepted(connection& conn) {
-        for (; !conn.owed.empty() && conn.owed.front(); conn.owed.pop_front())
-            add_answer(conn, origin::interceptor, std::move(*conn.owed.front()));
+        for (; !conn.unanswered.empty() && conn.unanswered.front(); conn.unanswered.pop_front())
+            add_answer(conn, origin::interceptor, std::move(*conn.unanswered.front()));
     }
 
     void add_answer(connection& conn, origin from, std::string bytes) const {

@@ -12,8 +12,8 @@ class relay::engine {
 public:
     engine()
         : listener_{net::listen_on(port_)} {
-        thread_.start([this](std::vector<pollfd>& watched) { return prepare(watched); },
-                      [this](pollfd const* watched) { handle(watched); });
+        thread_.start([this](std::vector<pollfd>& polled) { return prepare(polled); },
+                      [this](pollfd const* polled) { handle(polled); });
     }
     ~engine() { thread_.stop(); }
     engine(engine const&) = delete;
@@ -47,23 +47,23 @@ private:
         return server_port != 0 && !all_are_out && !out.contains(from);
     }
 
-    int prepare(std::vector<pollfd>& watched) {
-        watched.push_back({listener_.get(), POLLIN, 0});
+    int prepare(std::vector<pollfd>& polled) {
+        polled.push_back({listener_.get(), POLLIN, 0});
         auto const events = [](std::string const& waiting) {
             return static_cast<short>(waiting.empty() ? POLLIN : POLLIN | POLLOUT);
         };
         for (connection const& c : connections_) {
-            watched.push_back({c.client.get(), events(c.to_client), 0});
-            watched.push_back({c.server.get(), events(c.to_server), 0});
+            polled.push_back({c.client.get(), events(c.to_client), 0});
+            polled.push_back({c.server.get(), events(c.to_server), 0});
         }
         return -1;
     }
 
-    void handle(pollfd const* watched) {
-        bool const incoming = (watched++)->revents != 0;
+    void handle(pollfd const* polled) {
+        bool const incoming = (polled++)->revents != 0;
         connections_.remove_if([&](connection& c) {
-            bool const client = (watched++)->revents != 0;
-            bool const server = (watched++)->revents != 0;
+            bool const client = (polled++)->revents != 0;
+            bool const server = (polled++)->revents != 0;
             return (client && !read_some(c.client, c.to_server)) ||
                    (server && !read_some(c.server, c.to_client)) ||
                    !write_some(c.server, c.to_server) || !write_some(c.client, c.to_client);

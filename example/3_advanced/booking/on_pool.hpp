@@ -24,9 +24,9 @@ auto on_pool(boost::asio::thread_pool& pool, Function& function) {
     namespace asio = boost::asio;
     using result = std::invoke_result_t<Function&>;
     auto start = [](auto handler, asio::thread_pool* on, Function* call) {
-        // The guard keeps the context of the coroutine running meanwhile.
-        auto guard = asio::make_work_guard(handler);
-        asio::post(*on, [handler = std::move(handler), guard = std::move(guard), call]() mutable {
+        // The work keeps the context of the coroutine running meanwhile.
+        auto work = asio::make_work_guard(handler);
+        asio::post(*on, [handler = std::move(handler), work = std::move(work), call]() mutable {
             std::exception_ptr error;
             result value{};
             try {
@@ -34,7 +34,7 @@ auto on_pool(boost::asio::thread_pool& pool, Function& function) {
             } catch (...) {
                 error = std::current_exception();
             }
-            auto const executor = guard.get_executor();
+            auto const executor = work.get_executor();
             // Moved, so that this thread does not own a part of the exception any more.
             asio::dispatch(executor, [handler = std::move(handler), error = std::move(error),
                                       value = std::move(value)]() mutable {

@@ -42,11 +42,11 @@ void wait_for_result(PGconn* on) {
     while (PQisBusy(on) != 0) {
         auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(
             until - std::chrono::steady_clock::now());
-        pollfd watched{PQsocket(on), POLLIN, 0};
+        pollfd polled{PQsocket(on), POLLIN, 0};
         if (left.count() <= 0)
             throw store_error("PostgreSQL: no result within " + std::to_string(time_limit.count()) +
                               " s");
-        if (::poll(&watched, 1, static_cast<int>(left.count())) > 0 && PQconsumeInput(on) == 0)
+        if (::poll(&polled, 1, static_cast<int>(left.count())) > 0 && PQconsumeInput(on) == 0)
             fail(on);
     }
 }

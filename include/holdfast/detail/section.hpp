@@ -59,9 +59,9 @@ struct ends_section {
                                          Result const&...) const noexcept {
         return asio::cancellation_type::all;
     }
-    asio::cancellation_type_t operator()(error const& watched) const noexcept {
-        return watched == errc::lease_released ? asio::cancellation_type::none
-                                               : asio::cancellation_type::all;
+    asio::cancellation_type_t operator()(error const& lost) const noexcept {
+        return lost == errc::lease_released ? asio::cancellation_type::none
+                                            : asio::cancellation_type::all;
     }
 };
 
@@ -94,7 +94,8 @@ asio::awaitable<Value, Executor> call(Body& body, lease& held) {
     co_return co_await std::invoke(body, held);
 }
 
-// The body and the watch always end before the section does, and the release cannot be cancelled.
+// The body and the wait for the loss always end before the section does, and the release cannot be
+// cancelled.
 template <class Value, class Executor, class Body>
 asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<section_stop> stop) {
     // A lease that comes in spite of a cancellation must be given back, so no exception may leave
@@ -129,8 +130,8 @@ asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<sec
     // Both on this executor, because the one that ends first cancels the other.
     auto const here = asio::bind_executor(executor, asio::deferred);
     auto work = asio::co_spawn(executor, call<Value, Executor>(body, held), here);
-    auto watch = held.wait_lost(cancel_margin, here);
-    auto both = asio::experimental::make_parallel_group(std::move(work), std::move(watch));
+    auto loss = held.wait_lost(cancel_margin, here);
+    auto both = asio::experimental::make_parallel_group(std::move(work), std::move(loss));
     auto ended = co_await both.async_wait(ends_section(), asio::deferred);
 
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());

@@ -45,9 +45,9 @@ address parse(std::string_view text, std::size_t number) {
     try {
         return address(text);
     } catch (system_error const& e) {
-        std::string told = e.what();
-        told.erase(std::min(told.rfind(": " + e.code().message()), told.size())); // told again
-        throw system_error(e.code(), "address " + std::to_string(number) + " of the list: " + told);
+        std::string said = e.what();
+        said.erase(std::min(said.rfind(": " + e.code().message()), said.size())); // said again
+        throw system_error(e.code(), "address " + std::to_string(number) + " of the list: " + said);
     }
 }
 

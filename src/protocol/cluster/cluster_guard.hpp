@@ -18,7 +18,7 @@
 
 namespace holdfast::protocol {
 
-/// The state of a primary that tells a promotion from a migration.
+/// The state of a primary that distinguishes a promotion from a migration.
 struct node_origin {
     std::uint64_t run = 0; ///< identifies the server process
     /// The replication id. A server takes a new one when it stops being a replica.
@@ -58,7 +58,7 @@ public:
     explicit basic_ownership_guard(bool strict)
         : strict_(strict) {}
 
-    /// The map names the node as the owner of slots, and the node has told its origin. `first`:
+    /// The map names the node as the owner of slots, and the node has reported its origin. `first`:
     /// this is the first map of the client.
     ownership serves(node_origin const& now, bool first) {
         // The client was there before the promotion, so `first` is no excuse.

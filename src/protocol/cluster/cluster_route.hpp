@@ -36,8 +36,8 @@ struct cluster_step {
     enum class kind : std::uint8_t {
         resend,        ///< send the command to the node that the refusal names
         resend_asking, ///< the same, with ASKING before it on the same connection
-        /// Answer that the command was not executed: no vote, and no release owed. A waiter may try
-        /// again after a pause.
+        /// Answer that the command was not executed: no vote, and nothing to release. A waiter may
+        /// try again after a pause.
         not_executed,
         keep, ///< a release: keep it for the slot until the owner of the slot can execute it
     };

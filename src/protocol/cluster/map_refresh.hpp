@@ -1,4 +1,4 @@
-// Decides when a client asks for the map of a Cluster. No server tells of a changed map. So the
+// Decides when a client asks for the map of a Cluster. No server reports a changed map. So the
 // client asks after each sign of a change, and from time to time.
 #ifndef HOLDFAST_PROTOCOL_MAP_REFRESH_HPP
 #define HOLDFAST_PROTOCOL_MAP_REFRESH_HPP

@@ -31,7 +31,7 @@ struct change_rules {
     static constexpr duration poll_interval = std::chrono::milliseconds(250);
     /// The time between rounds otherwise. A push may be swallowed on its way.
     static constexpr duration recheck = std::chrono::seconds(10);
-    /// Servers tell of an expiry late, if at all.
+    /// Servers report an expiry late, if at all.
     static constexpr bool asks_at_expiry() { return true; }
 };
 
@@ -42,7 +42,7 @@ public:
     void begin(time_point now, instance_set asked, std::uint64_t random) {
         began_ = now;
         asked_ = pending_ = asked;
-        told_ = {};
+        tracked_ = {};
         changed_ = false;
         expiry_ = time_point::max();
         auto const most = static_cast<std::uint64_t>(Rules::least_pause.count()) / 2;
@@ -56,17 +56,17 @@ public:
         // A later answer than that of the round belongs to another connection.
         if (!pending_.contains(instance)) return breach::none;
         auto const there = !left || *left >= duration::zero();
-        auto found = promises_[instance].kept(instance, began_, now, left);
+        auto found = promises_[instance].answered(instance, began_, now, left);
         if (absent_.contains(instance) && there) found = breach::certain;
         absent_.erase(instance);
         if (!push_follows) return found;
-        told_.insert(instance);
+        tracked_.insert(instance);
         promises_[instance].made(instance, began_, now, left);
         if (!there) absent_.insert(instance);
         return found;
     }
-    /// An instance has told its state, or failed. `left`: the time to live of a key that expires.
-    /// Returns true if the round is complete.
+    /// An instance has reported its state, or failed. `left`: the time to live of a key that
+    /// expires. Returns true if the round is complete.
     bool answered(time_point now, unsigned instance, std::optional<duration> left) {
         pending_.erase(instance);
         if (left) expiry_ = std::min(expiry_, now + *left + std::chrono::milliseconds(1));
@@ -78,8 +78,8 @@ public:
     bool changed(unsigned instance) {
         promises_[instance].ended();
         absent_.erase(instance);
-        if (!told_.contains(instance)) return false; // the change came before the registration
-        told_.erase(instance);
+        if (!tracked_.contains(instance)) return false; // the change came before the registration
+        tracked_.erase(instance);
         changed_ = true;
         return true;
     }
@@ -97,7 +97,7 @@ public:
     time_point next(bool soon) const {
         auto const least = began_ + pause_;
         if (changed_ || soon) return least;
-        auto const all_push = (asked_ - told_).empty();
+        auto const all_push = (asked_ - tracked_).empty();
         auto const again = began_ + (all_push ? Rules::recheck : Rules::poll_interval);
         return std::min(again, Rules::asks_at_expiry() ? std::max(least, expiry_) : again);
     }
@@ -106,8 +106,8 @@ private:
     time_point began_{}, expiry_ = time_point::max();
     duration pause_ = Rules::least_pause;
     instance_set asked_, pending_;
-    instance_set told_;   ///< will push the next change
-    instance_set absent_; ///< had no key, and promised to push
+    instance_set tracked_; ///< will push the next change
+    instance_set absent_;  ///< had no key, and promised to push
     std::array<push_promise, instance_set::capacity> promises_{};
     bool changed_ = false; ///< since the round began
 };

@@ -23,7 +23,7 @@ struct key_finding {
     std::string_view token{}; ///< present: identifies the owner. Empty: it could not be read
 };
 
-struct key_judgement {
+struct survey_result {
     enum class state : std::uint8_t {
         free,
         held,
@@ -34,15 +34,15 @@ struct key_judgement {
     state is = state::unknown;
     std::string_view token{}; ///< held: of the owner
 
-    friend bool operator==(key_judgement const&, key_judgement const&) = default;
+    friend bool operator==(survey_result const&, survey_result const&) = default;
 };
 
 /// Whether a key is locked. `all` has one answer for each configured instance. The answers come at
 /// slightly different times, and a missing answer may be anything. So each state but `unknown`
 /// holds whatever the missing instances would have said.
-inline key_judgement judge(std::span<key_finding const> all, unsigned quorum) {
+inline survey_result evaluate(std::span<key_finding const> all, unsigned quorum) {
     using kind = key_finding::kind;
-    using state = key_judgement::state;
+    using state = survey_result::state;
     auto const count = [&](auto matches) {
         return static_cast<unsigned>(std::count_if(all.begin(), all.end(), matches));
     };
@@ -80,7 +80,7 @@ enum class removal : std::uint8_t {
 };
 
 /// `deleted`: the instances that had the key with the token. `without`: those that did not have it.
-constexpr removal judge_removal(unsigned deleted, unsigned without, unsigned quorum) {
+constexpr removal evaluate_removal(unsigned deleted, unsigned without, unsigned quorum) {
     if (deleted + without < quorum) return removal::unconfirmed;
     return deleted > 0 ? removal::done : removal::had_gone;
 }

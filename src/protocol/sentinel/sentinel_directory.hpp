@@ -10,10 +10,10 @@
 // `s` is the time at which the last questions began that a majority answered with (P, epoch). M is
 // the confirmation time.
 //
-// An old primary stays writable without bound: Sentinel tells it of a fail-over only when it can.
-// So its answers count only for M after a majority named it. Any two majorities share a sentinel,
-// and a sentinel never goes back to a smaller epoch. So when another client first sees the new
-// primary at time t, then s < t for each client that still uses the old one.
+// An old primary stays writable without bound: Sentinel notifies it of a fail-over only when it
+// can. So its answers count only for M after a majority named it. Any two majorities share a
+// sentinel, and a sentinel never goes back to a smaller epoch. So when another client first sees
+// the new primary at time t, then s < t for each client that still uses the old one.
 //
 // The majority is one of all sentinels that are known, reachable or not. A lone sentinel that has
 // lost the others names the old primary without end.
@@ -73,7 +73,7 @@ template <class Rules>
 class basic_sentinel_directory {
 public:
     /// The answer of a sentinel, for reports.
-    struct told {
+    struct reported {
         std::optional<named_primary> primary; ///< empty: it knows no primary of that name
         bool answered = false;                ///< within the last M
     };
@@ -89,8 +89,8 @@ public:
     // Sentinels
     //
 
-    /// The sentinels that are known. The caller tells it of identities and peers, and answers() of
-    /// all else.
+    /// The sentinels that are known. The caller notifies it of identities and peers, and answers()
+    /// of all else.
     sentinel_members& members() { return members_; }
     sentinel_members const& members() const { return members_; }
 
@@ -100,7 +100,7 @@ public:
         members_.counted().for_each([&](unsigned i) { answering += is_fresh(i, now) ? 1U : 0U; });
         return Rules::majority(members_.size(), answering);
     }
-    told answer_of(unsigned member, time_point now) const {
+    reported answer_of(unsigned member, time_point now) const {
         auto const& a = answers_[member];
         return {.primary = a.primary, .answered = is_fresh(member, now)};
     }
@@ -135,9 +135,9 @@ public:
         if (action != directory_action::none) return action;
         // A sentinel that knows of a fail-over is right, however many do not know of it yet. The
         // client leaves once for each epoch: a sentinel that is mistaken must not end every link.
-        if (!current_ || !primary || primary->epoch <= std::max(current_->epoch, heeded_))
+        if (!current_ || !primary || primary->epoch <= std::max(current_->epoch, followed_))
             return directory_action::none;
-        heeded_ = primary->epoch;
+        followed_ = primary->epoch;
         return leave(leave_reason::switched, now);
     }
 
@@ -251,8 +251,8 @@ private:
     duration m_;
     std::array<answer, sentinel_members::capacity> answers_{};
     std::optional<named_primary> current_, refused_;
-    std::uint64_t epoch_ = 0;  ///< the greatest that a majority has named
-    std::uint64_t heeded_ = 0; ///< the greatest for which a primary was left
+    std::uint64_t epoch_ = 0;    ///< the greatest that a majority has named
+    std::uint64_t followed_ = 0; ///< the greatest for which a primary was left
     time_point asked_{}, named_at_{}, left_ = time_point::min(), refused_until_{};
     time_point round_ = time_point::min() + std::chrono::hours(1), next_ = time_point::min();
     duration pause_ = first_pause;

@@ -35,13 +35,13 @@ public:
     explicit sentinel_members(unsigned configured)
         : configured_(std::min(configured, capacity)) {}
 
-    /// The sentinel at a configured address has told its id. Returns its index; empty if there are
-    /// too many sentinels.
+    /// The sentinel at a configured address has reported its id. Returns its index; empty if there
+    /// are too many sentinels.
     std::optional<unsigned> identified(unsigned address, std::uint64_t id) {
         return at_[address] = member(id);
     }
-    /// The sentinel at a configured address does not tell its id. Then peers do not count, as they
-    /// may be the same sentinel. Returns its index.
+    /// The sentinel at a configured address does not report its id. Then peers do not count, as
+    /// they may be the same sentinel. Returns its index.
     std::optional<unsigned> anonymous(unsigned address) {
         learns_ = false;
         return at_[address] = member(~std::uint64_t{address});
@@ -109,11 +109,12 @@ private:
     }
 
     /// The index of this id. A new id takes the place of a sentinel that does not count any more,
-    /// and is not in `kept`.
-    std::optional<unsigned> member(std::uint64_t id, instance_set kept = {}) {
+    /// and is not in `retained`.
+    std::optional<unsigned> member(std::uint64_t id, instance_set retained = {}) {
         if (auto const known = find(id)) return known;
         auto const room = instance_set::first(capacity) - used_;
-        auto const free = room.empty() ? instance_set::first(capacity) - (counted() | kept) : room;
+        auto const free =
+            room.empty() ? instance_set::first(capacity) - (counted() | retained) : room;
         std::optional<unsigned> place;
         free.for_each([&](unsigned i) { place = place ? place : i; });
         if (!place) return std::nullopt;

@@ -31,7 +31,7 @@ public:
     /// clock; `shown` is the server's wall clock, from any epoch. If the server's clock has
     /// certainly jumped ahead since the question before, returns the distance between the two
     /// intervals, else zero.
-    duration told(time_point sent, time_point received, duration shown) {
+    duration on_time(time_point sent, time_point received, duration shown) {
         interval const now{shown - received.time_since_epoch(), shown - sent.time_since_epoch()};
         auto const before = offset_;
         // Drift may also hide a part of a jump. That drift is not bounded by the longest ttl.

@@ -34,7 +34,7 @@ constexpr lane lane_of(command c) {
     case command::acquire:
     case command::contend:
     case command::inspect:
-    case command::watch:
+    case command::track:
     case command::survey:
         return lane::take;
     case command::release:
@@ -90,7 +90,7 @@ public:
     }
 
 private:
-    struct waiting_item {
+    struct lane_item {
         Item item;
         std::size_t key_hash;
     };
@@ -104,7 +104,7 @@ private:
             items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
             first = 0;
         }
-        std::vector<waiting_item> items;
+        std::vector<lane_item> items;
         std::size_t first = 0;
     };
     struct place {
@@ -127,11 +127,11 @@ private:
 
     /// Gives back the memory of a burst. (`= {}` would let a container keep its memory.)
     void shrink() noexcept {
-        static constexpr std::size_t kept = 1024;
+        static constexpr std::size_t retained = 1024;
         for (auto& q : queues_) {
-            if (q.items.capacity() > kept) q.items = std::vector<waiting_item>();
+            if (q.items.capacity() > retained) q.items = std::vector<lane_item>();
         }
-        if (keys_.bucket_count() > kept) keys_ = keys();
+        if (keys_.bucket_count() > retained) keys_ = keys();
     }
 
     std::array<queue, 3> queues_;

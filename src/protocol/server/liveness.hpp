@@ -47,10 +47,10 @@ public:
     };
     enum class action : std::uint8_t {
         none,
-        ask,          ///< nothing was sent for a while: send a command, to see that it answers
-        fail_waiting, ///< commands have waited long enough for the first connection
-        suspect,      ///< the instance has become suspect: rounds go on without it
-        give_up,      ///< close the connection
+        ask,         ///< nothing was sent for a while: send a command, to see that it answers
+        fail_unsent, ///< commands have waited long enough for the first connection
+        suspect,     ///< the instance has become suspect: rounds go on without it
+        give_up,     ///< close the connection
     };
 
     /// `limit`: how long an instance may take to answer.
@@ -112,12 +112,12 @@ public:
                state::suspect;
     }
     /// Commands wait for the first connection.
-    void queued(time_point now) {
-        if (!std::exchange(queued_, true)) queued_since_ = now;
+    void unsent(time_point now) {
+        if (!std::exchange(unsent_, true)) unsent_since_ = now;
     }
-    void none_queued() { queued_ = false; }
+    void none_unsent() { unsent_ = false; }
 
-    // The watch
+    // The checks
 
     /// When to call check().
     time_point next_check() const { return next_check_; }
@@ -126,13 +126,13 @@ public:
     action check(time_point now) {
         auto const late = now - next_check_;
         next_check_ = now + check_interval;
-        if (state_ == state::connecting && queued_) {
-            if (now - queued_since_ >= limit_) {
-                queued_ = false;
+        if (state_ == state::connecting && unsent_) {
+            if (now - unsent_since_ >= limit_) {
+                unsent_ = false;
                 if (waits_) check_at(second_check_ ? second_check_at_ : since_ + limit_);
-                return action::fail_waiting;
+                return action::fail_unsent;
             }
-            check_at(queued_since_ + limit_);
+            check_at(unsent_since_ + limit_);
         }
         if (!waits_) return check_idle();
         // The check runs late, because this process was stopped or busy. The slow limit does not
@@ -168,7 +168,7 @@ public:
         if (waits_ && !second_check_ && state_ != state::suspect) {
             check_at(std::min(since_ + limit_, front_since_ + Rules::slow_limit(limit_)));
         }
-        if (queued_ && state_ == state::connecting) check_at(queued_since_ + limit_);
+        if (unsent_ && state_ == state::connecting) check_at(unsent_since_ + limit_);
         return next_check_ != before;
     }
     /// Checks at `when` at the latest.
@@ -214,10 +214,10 @@ private:
     bool progress_ = false;     ///< replies came since the last check
     bool quiet_ = false;        ///< nothing was sent since the last check
     bool second_check_ = false; ///< an answer may be overdue
-    bool queued_ = false;
+    bool unsent_ = false;
     time_point since_{};       ///< the beginning of the silence
     time_point front_since_{}; ///< when the first batch became the first
-    time_point queued_since_{}, up_since_{}, next_check_{}, second_check_at_{};
+    time_point unsent_since_{}, up_since_{}, next_check_{}, second_check_at_{};
 };
 
 using liveness = basic_liveness<liveness_rules>;

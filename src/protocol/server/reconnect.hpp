@@ -18,7 +18,7 @@ enum class fault : std::uint8_t {
     busy,   ///< the instance accepts no work for now: it loads its data, or has too many clients
     /// As setup, or as broken: the port is silent, or the peer closes at once.
     unclear,
-    setup, ///< a person must mend it: a wrong password, an untrusted certificate
+    setup, ///< a person must fix it: a wrong password, an untrusted certificate
 };
 
 /// The right rules. Tests break them one at a time.
@@ -41,10 +41,10 @@ struct reconnect_rules {
         return configured;
     }
     /// A setup with which a connection was up before is right.
-    static constexpr fault judged(fault f, bool was_up) {
+    static constexpr fault classified(fault f, bool was_up) {
         return f == fault::unclear && was_up ? fault::broken : f;
     }
-    /// The pause while a person has to mend the setup: 1 s, then twice as long each time, and up to
+    /// The pause while a person has to fix the setup: 1 s, then twice as long each time, and up to
     /// a quarter less. Not full jitter: with that, the first pauses could be next to nothing.
     static constexpr duration setup_pause(unsigned failures, duration longest,
                                           std::uint64_t random) {
@@ -71,15 +71,15 @@ public:
     /// was not answered.
     void ended(duration up_for, fault f = fault::broken) {
         was_up_ = was_up_ || up_for > duration::zero();
-        f = Rules::judged(f, was_up_);
+        f = Rules::classified(f, was_up_);
         if (Rules::came_to_something(up_for, longest_) || is_setup(f) != is_setup(fault_)) {
             failures_ = 0;
         }
         fault_ = f;
     }
-    /// The cause may be mended: there are other credentials, or other certificates. True: the
+    /// The cause may be fixed: there are other credentials, or other certificates. True: the
     /// driver connects at once if it is in a pause for that.
-    bool mended() {
+    bool setup_changed() {
         auto const awaited = is_setup(fault_);
         if (awaited) failures_ = 0;
         return awaited;

@@ -2,11 +2,11 @@
 //
 // A replica that is promoted must have each grant that counted. The client ends a batch of grants
 // with WAIT, and the answer is the number of replicas that have the writes of the connection. WAIT
-// does not tell which replicas, so the client must wait for as many as may be promoted.
+// does not report which replicas, so the client must wait for as many as may be promoted.
 //
-// After a WAIT that told too few, the server is not asked for votes until it lists enough replicas
-// that have acknowledged all of its writes so far. A batch with a WAIT that fails blocks the
-// connection for the whole timeout, so the server checks find that out without one.
+// After a WAIT that reported too few, the server is not asked for votes until it lists enough
+// replicas that have acknowledged all of its writes so far. A batch with a WAIT that fails blocks
+// the connection for the whole timeout, so the server checks find that out without one.
 #ifndef HOLDFAST_PROTOCOL_REPLICA_GUARD_HPP
 #define HOLDFAST_PROTOCOL_REPLICA_GUARD_HPP
 
@@ -32,7 +32,7 @@ constexpr bool needs_replicas(command c) {
         return true;
     case command::release:
     case command::inspect:
-    case command::watch:
+    case command::track:
     case command::survey:
         break;
     }
@@ -48,8 +48,10 @@ struct replica_list {
 
 /// The right rules. Tests break them one at a time.
 struct replica_rules {
-    static constexpr bool covers(unsigned told, unsigned needed) { return told >= needed; }
-    /// After a WAIT that told too few, a replica counts when it has all writes of then.
+    static constexpr bool covers(unsigned confirmed, unsigned needed) {
+        return confirmed >= needed;
+    }
+    /// After a WAIT that reported too few, a replica counts when it has all writes of then.
     static constexpr bool caught_up(std::uint64_t acknowledged, std::uint64_t then) {
         return acknowledged >= then;
     }
@@ -66,9 +68,9 @@ public:
 
     enum class state : std::uint8_t {
         votes,
-        unlisted, ///< all are needed, and the server does not tell how many there are
+        unlisted, ///< all are needed, and the server does not report how many there are
         few,      ///< the server lists too few
-        behind,   ///< a WAIT told too few, and they have not caught up yet
+        behind,   ///< a WAIT reported too few, and they have not caught up yet
         refused,  ///< the server refuses WAIT
     };
 
@@ -83,11 +85,11 @@ public:
     state current() const { return state_; }
     /// How many replicas must have a grant.
     unsigned needed() const { return needed_; }
-    /// How many replicas are there, as far as the last answer told.
+    /// How many replicas are there, as far as the last answer shows.
     unsigned present() const { return present_; }
 
     /// A new connection: the replicas are counted anew. `list` is empty if the server does not
-    /// tell.
+    /// report.
     void connected(std::optional<replica_list> const& list) {
         if (!on()) return;
         if (wanted_ == all) needed_ = 1;
@@ -103,32 +105,32 @@ public:
         if (list) {
             take(*list);
         } else {
-            // The next WAIT will tell.
+            // The next WAIT will show.
             behind_ = false;
             present_ = needed_;
         }
-        judge();
+        evaluate();
     }
     /// The server's answer to WAIT. `grants`: grants waited for it; without one, WAIT may have
     /// waited for nothing. True if the grants count.
-    bool waited(unsigned told, bool grants) {
+    bool waited(unsigned confirmed, bool grants) {
         refused_ = false;
-        if (wanted_ == all) needed_ = Rules::all_of(needed_, told);
-        auto const enough = Rules::covers(told, needed_);
+        if (wanted_ == all) needed_ = Rules::all_of(needed_, confirmed);
+        auto const enough = Rules::covers(confirmed, needed_);
         if (enough && !grants) {
-            judge();
+            evaluate();
             return true;
         }
-        present_ = told;
+        present_ = confirmed;
         behind_ = !enough;
         then_ = unknown;
-        judge();
+        evaluate();
         return enough;
     }
     /// The server refuses WAIT, or does not any more.
     void refuses(bool does) {
         refused_ = does;
-        judge();
+        evaluate();
     }
 
 private:
@@ -143,7 +145,7 @@ private:
                           [&](std::uint64_t its) { return Rules::caught_up(its, then_); }));
         behind_ = present_ < needed_;
     }
-    void judge() {
+    void evaluate() {
         state_ = refused_                      ? state::refused
                  : unlisted_ && wanted_ == all ? state::unlisted
                  : behind_                     ? state::behind

@@ -1,5 +1,5 @@
 // Finds out from a server's INFO whether the server may have forgotten keys that it granted. It
-// judges each new connection, and each server check on a connection.
+// checks each new connection, and each server check on a connection.
 //
 // Redlock assumes that an instance keeps a key for its ttl. A server that restarts has forgotten
 // all keys that were not on its disk. It could then grant a lock to a second client while the first
@@ -81,7 +81,7 @@ public:
     }
 
     /// True if a restart before the first contact may have cost keys, and did not count: the client
-    /// could not know of it. Other evidence may tell.
+    /// could not know of it. Other evidence may show it.
     bool trusted_at_first_sight() const { return unseen_; }
     /// There is such evidence.
     void distrust() { unseen_ = false; }

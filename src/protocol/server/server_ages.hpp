@@ -23,11 +23,11 @@
 
 namespace holdfast::protocol {
 
-/// INFO tells whole seconds, and the server rounds its start too.
+/// INFO reports whole seconds, and the server rounds its start too.
 inline constexpr duration uptime_error = std::chrono::seconds(1);
 
-/// The latest time at which a server was started that has told `uptime` in seconds by now. Empty if
-/// the number cannot be an uptime.
+/// The latest time at which a server was started that has reported `uptime` in seconds by now.
+/// Empty if the number cannot be an uptime.
 constexpr std::optional<time_point> latest_start(time_point now, std::int64_t uptime) {
     constexpr std::int64_t most = 100 * 365 * std::int64_t{86'400};
     if (uptime < 0 || uptime > most) return std::nullopt;
@@ -51,8 +51,8 @@ public:
     explicit server_ages(duration max_ttl)
         : max_ttl_(max_ttl) {}
 
-    /// A server has told its age at the first contact: it was started at `start` at the latest.
-    void told(time_point start, time_point now) {
+    /// A server has reported its age at the first contact: it was started at `start` at the latest.
+    void on_age(time_point start, time_point now) {
         some_old_ = some_old_ || !is_young(start, now, max_ttl_);
     }
     /// True if a server is so old that one which is young has been started again.

@@ -10,7 +10,7 @@
 //   jumps were equal. A reading after a long time, as after an outage, leaves the amount uncertain
 //   by the drift of the clocks, and jumps that were seconds apart would seem to be one.
 //
-// The servers' clocks are read one after the other. So this class gets each reading, and judges
+// The servers' clocks are read one after the other. So this class gets each reading, and checks
 // again after each.
 #ifndef HOLDFAST_PROTOCOL_STANDSTILL_HPP
 #define HOLDFAST_PROTOCOL_STANDSTILL_HPP
@@ -91,7 +91,7 @@ public:
 
     /// To be called after each reading, and when an instance can be asked no more. Jumps that our
     /// own clock explains are then forgotten.
-    equal_jumps judge(instance_set connected) {
+    equal_jumps evaluate(instance_set connected) {
         auto f = largest();
         if (f.instances.size() < redlock_rules::quorum(configured_, configured_)) return {};
         auto moved = duration::zero();

@@ -88,11 +88,11 @@ public:
                        std::uint64_t counted) {
         if (!votes_.count(instance, v)) return {};
         if (v != verdict::yes) {
-            auto const a = judge();
+            auto const a = evaluate();
             return a.effect == effect::contended && repeats_ > 0 ? repeat(clock()) : a;
         }
         auto const lifted = number.requested() && number.count(instance, counted);
-        if (!votes_.won() && !number.raising()) return judge();
+        if (!votes_.won() && !number.raising()) return evaluate();
         if (!number.requested() || !Rules::levels()) return {.effect = effect::won};
         return level(lifted, instance, clock, number);
     }
@@ -108,7 +108,7 @@ public:
         // counts.
         number.lost(instance);
         votes_.retract(instance, v);
-        return judge();
+        return evaluate();
     }
 
     /// True once after an answer that began a raise of all granting instances with a smaller
@@ -152,7 +152,7 @@ private:
     // If the votes for and against are together a quorum, the key is contended. If too few
     // instances can vote, that is an outage: a waiter must not wait for a holder then. Until one of
     // the two is certain, the round waits for the missing answers.
-    tenure_action judge() const {
+    tenure_action evaluate() const {
         if (!votes_.impossible()) return {};
         if (votes_.has_verdict()) return {.effect = effect::contended};
         return {.effect = votes_.too_few_answered() ? effect::no_quorum : effect::none};
@@ -172,7 +172,7 @@ private:
     template <class Clock>
     tenure_action level(bool lifted, unsigned instance, Clock&& clock, number_type& number) {
         if (is_level(number)) return {.effect = effect::won};
-        if (votes_.impossible()) return judge(); // instances lost the key after their grant
+        if (votes_.impossible()) return evaluate(); // instances lost the key after their grant
         auto behind = instance_set::only(instance);
         repeats_ = 0;
         if (number.begin_raising() || lifted) {

@@ -1,5 +1,5 @@
 // A tenure: one ownership of a key on the instances, from the first request to the last release.
-// The rounds of acquire, raise, extend, heal and release are one machine. The driver tells the
+// The rounds of acquire, raise, extend, heal and release are one machine. The driver gives the
 // machine each event with its time, and carries out the action that follows. The machine does no
 // I/O, reads no clock and allocates nothing, so it runs in simulation as it does in production.
 //
@@ -48,13 +48,13 @@ class basic_tenure {
 public:
     using effect = tenure_effect;
 
-    /// `watched`: time() gives the effect `renewal_due` after each `period`.
-    basic_tenure(unsigned configured, duration ttl, bool watched, duration period)
-        : validity_(ttl, watched, period)
+    /// `renewed`: time() gives the effect `renewal_due` after each `period`.
+    basic_tenure(unsigned configured, duration ttl, bool renewed, duration period)
+        : validity_(ttl, renewed, period)
         , presence_(configured)
         , round_(configured) {}
-    basic_tenure(unsigned configured, duration ttl, bool watched)
-        : basic_tenure(configured, ttl, watched, renewal_period(ttl)) {}
+    basic_tenure(unsigned configured, duration ttl, bool renewed)
+        : basic_tenure(configured, ttl, renewed, renewal_period(ttl)) {}
 
     /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
     /// their clocks. To be called before the first round.
@@ -66,8 +66,9 @@ public:
         presence_.ask(instance_set::first(presence_.configured()) - votes().no());
     }
 
-    /// `usual`: how long instances usually take to answer. Without heed() no answer is ever late.
-    void heed(round_trips const& usual) { usual_ = &usual; }
+    /// `usual`: how long instances usually take to answer. Without set_usual() no answer is ever
+    /// late.
+    void set_usual(round_trips const& usual) { usual_ = &usual; }
 
     /// Asks every instance that can be reached. `now` must be read before anything is sent.
     /// `repeats`: see acquisition::begin_all().
@@ -111,7 +112,7 @@ public:
         phase_ = tenure_phase::releasing;
         round_.begin_release(now, new_round(reachable, reachable & maybe_held()),
                              Rules::in_time(now, deadline()));
-        return {.release = maybe_held(), .effect = judge_release()};
+        return {.release = maybe_held(), .effect = evaluate_release()};
     }
 
     /// The caller no longer wants the key.
@@ -133,11 +134,11 @@ public:
     template <class Now>
     tenure_action answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
                          std::uint64_t number = 0) {
-        return checked(judge(c, round, instance, v, now, number));
+        return checked(evaluate(c, round, instance, v, now, number));
     }
 
     /// Time has passed. Call at wake(), or later.
-    tenure_action time(time_point now) { return checked(judge(now)); }
+    tenure_action time(time_point now) { return checked(evaluate(now)); }
 
     /// When to call time() next. Empty: only answers matter now.
     std::optional<time_point> wake() const {
@@ -160,9 +161,9 @@ public:
     bool depends_on_late_answers() const { return patience_ends() != time_point::max(); }
 
     /// A lease begins, the first or after another one, and lasts for `longest` at most.
-    void begin_lease(bool watched, time_point now = {}, duration longest = duration::max()) {
+    void begin_lease(bool renewed, time_point now = {}, duration longest = duration::max()) {
         assert(phase_ == tenure_phase::held || phase_ == tenure_phase::ending);
-        validity_.begin_lease(watched, now, longest);
+        validity_.begin_lease(renewed, now, longest);
         phase_ = tenure_phase::held;
     }
     /// The next renewal is due at this time, or earlier.
@@ -195,7 +196,7 @@ public:
     time_point valid_until() const { return validity_.key_deadline(); }
     duration ttl() const { return validity_.ttl(); }
     time_point lease_began() const { return validity_.lease_began(); }
-    /// True if every instance that was asked for the reason has told it.
+    /// True if every instance that was asked for the reason has reported it.
     bool inspected_all() const { return round_.inspected_all(); }
     /// The votes of the round that was started last.
     tally const& votes() const { return round_.votes(); }
@@ -217,8 +218,8 @@ private:
     }
 
     template <class Now>
-    tenure_action judge(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
-                        std::uint64_t number) {
+    tenure_action evaluate(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
+                           std::uint64_t number) {
         switch (c) {
         case command::acquire:
             return acquire_answer(instance, v, now, number);
@@ -238,7 +239,7 @@ private:
         }
     }
 
-    tenure_action judge(time_point now) {
+    tenure_action evaluate(time_point now) {
         switch (phase_) {
         case tenure_phase::acquiring:
             if (now >= validity_.key_deadline()) return conclude({.effect = too_slow()}, now);
@@ -314,7 +315,7 @@ private:
             return a;
         default:
             phase_ = tenure_phase::over;
-            a.release = Rules::owed_release(maybe_held(), round_.acquiring().votes().yes());
+            a.release = Rules::to_release(maybe_held(), round_.acquiring().votes().yes());
             return a;
         }
     }
@@ -403,10 +404,10 @@ private:
     tenure_action release_answer(unsigned instance, verdict v) {
         if (v == verdict::yes || v == verdict::no) presence_.confirm_release(instance);
         if (phase_ != tenure_phase::releasing || !round_.releasing().count(instance, v)) return {};
-        return {.effect = judge_release()};
+        return {.effect = evaluate_release()};
     }
 
-    tenure_effect judge_release() {
+    tenure_effect evaluate_release() {
         auto const result = round_.releasing().result(presence_);
         if (result != effect::none) phase_ = tenure_phase::over;
         return result;

@@ -77,7 +77,7 @@ public:
     /// not to have had the key, or the lease had ended. `release_unconfirmed`: neither can become
     /// known. `none`: the missing answers will decide.
     tenure_effect result(key_presence const& key) const {
-        auto const decided = judge(key);
+        auto const decided = evaluate(key);
         return decided == tenure_effect::none || in_time_ ? decided : tenure_effect::lost;
     }
     /// The result at patience_ends(). A majority is known not to have the key any more, and the
@@ -92,7 +92,7 @@ public:
     tally const& votes() const { return votes_; }
 
 private:
-    tenure_effect judge(key_presence const& key) const {
+    tenure_effect evaluate(key_presence const& key) const {
         auto const quorum = votes_.quorum();
         if (votes_.won()) return tenure_effect::released;
         auto const unheard = (votes_.failed() | votes_.pending()) & key.possible();
@@ -193,7 +193,7 @@ public:
         auto* const i = std::get_if<inspection_round>(&round_);
         return i != nullptr && i->asking.count(instance, v) && i->asking.pending().empty();
     }
-    /// False if an instance that was asked has not told.
+    /// False if an instance that was asked has not reported.
     bool inspected_all() const {
         auto const* const i = std::get_if<inspection_round>(&round_);
         return i == nullptr || i->asking.complete();

@@ -11,8 +11,8 @@ namespace holdfast::protocol {
 enum class tenure_phase : std::uint8_t {
     acquiring,
     held,
-    /// The holder has been told of its loss, ahead of the deadline. The key is not free before the
-    /// deadline.
+    /// The holder has been notified of its loss, ahead of the deadline. The key is not free before
+    /// the deadline.
     ending,
     releasing,
     over

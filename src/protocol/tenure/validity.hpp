@@ -19,10 +19,10 @@ class validity {
     using milliseconds = std::chrono::milliseconds;
 
 public:
-    validity(duration ttl, bool watched, duration period)
+    validity(duration ttl, bool renewed, duration period)
         : ttl_(whole(ttl) & greatest)
         , confirmed_ttl_(whole(ttl) & greatest)
-        , watched_(watched ? 1U : 0U)
+        , renewed_(renewed ? 1U : 0U)
         , period_(period) {}
 
     /// A round that sets the key is sent.
@@ -67,13 +67,13 @@ public:
     }
 
     /// A lease begins that lasts for `longest`, however often the key is extended.
-    void begin_lease(bool watched, time_point now, duration longest) {
-        watched_ = watched ? 1U : 0U;
+    void begin_lease(bool renewed, time_point now, duration longest) {
+        renewed_ = renewed ? 1U : 0U;
         lease_began_ = now;
         limit_ = longest < time_point::max() - now ? now + longest : time_point::max();
     }
     void renew_by(time_point at) { renewal_ = std::min(renewal_, at); }
-    void stop_renewing() { watched_ = 0; }
+    void stop_renewing() { renewed_ = 0; }
 
     /// Our clock stood still for up to `by`, at a moment before `until`. So all times that count
     /// from before that moment move back by `by`.
@@ -95,12 +95,12 @@ public:
     time_point deadline() const { return std::min(deadline_, limit_); }
     /// True if the lease ends before its key.
     bool ends_at_limit() const { return limit_ < deadline_; }
-    /// How long before the deadline the holder is told of a loss.
+    /// How long before the deadline the holder is notified of a loss.
     duration margin() const { return loss_margin(this->longest()); }
     time_point loss_time() const { return deadline() - margin(); }
     time_point renewal() const { return renewal_; }
     /// True if renewals are wanted, and can move the deadline.
-    bool renews() const { return watched_ != 0 && deadline_ < limit_; }
+    bool renews() const { return renewed_ != 0 && deadline_ < limit_; }
 
 private:
     /// The longest time that the lease can last from now on.
@@ -121,7 +121,7 @@ private:
     // In milliseconds, and without padding: each lease has them.
     std::uint32_t ttl_ : 31;           ///< of the next round
     std::uint32_t confirmed_ttl_ : 31; ///< of the round that the deadline counts from, or shorter
-    std::uint32_t watched_ : 1;
+    std::uint32_t renewed_ : 1;
     duration period_;
     time_point sent_{}, deadline_{}, renewal_{};
     time_point since_{}; ///< the key's deadline counts from here

@@ -39,8 +39,8 @@ public:
 
     /// The instance was asked again: the key was free (`left` is negative), or has this time to
     /// live. Whether it has changed, and the instance has not pushed.
-    breach kept(unsigned instance, time_point asked, time_point read,
-                std::optional<duration> left) {
+    breach answered(unsigned instance, time_point asked, time_point read,
+                    std::optional<duration> left) {
         if (instance != instance_ || !std::exchange(made_, false)) return breach::none;
         if (left && *left < duration::zero()) {
             return read < expiry_.first - imprecise ? breach::certain : breach::possible;
@@ -52,7 +52,7 @@ public:
     }
 
 private:
-    /// The time at which the key expires. It was read after the server had told it, and perhaps
+    /// The time at which the key expires. It was read after the server had reported it, and perhaps
     /// long after: this process may have stood still.
     struct interval {
         time_point first{}, last{};
@@ -70,9 +70,9 @@ private:
     interval expiry_;
 };
 
-/// Trusts an instance until two changes in a row were not told. A change that the instance need not
-/// have told counts until the first push of the connection. A push restores the trust. After a
-/// breach, each new connection is trusted until the next breach.
+/// Trusts an instance until two changes in a row were not reported. A change that the instance need
+/// not have reported counts until the first push of the connection. A push restores the trust.
+/// After a breach, each new connection is trusted until the next breach.
 class push_trust {
 public:
     bool trusted() const { return missed_ < tolerated; }

@@ -49,14 +49,14 @@ enum class queue_effect : std::uint8_t {
                   ///< line; then call try_begun()
     inspect,      ///< inspect the refusing instances; at the end call inspected()
     listen,       ///< ask the arbiter among candidates() for a push; then call listening()
-    refuse,       ///< front() does not wait: tell it that the key is held, and call leave()
+    refuse,       ///< front() does not wait: report that the key is held, and call leave()
     cancel_try,   ///< cancel the tenure that was begun
     fold,         ///< held, and no waiter is left: the driver may keep folded() alone, and destroy
                   ///< the queue
     forget,       ///< no waiter is left: destroy the queue
 };
 
-/// `watch`: ask these instances for the key, and to push when it changes. Call watched() with each
+/// `track`: ask these instances for the key, and to push when it changes. Call tracked() with each
 /// answer.
 using queue_action = action<queue_effect>;
 

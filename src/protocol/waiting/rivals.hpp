@@ -47,8 +47,8 @@ public:
 
     /// True once if this process is to ask the arbiter for a push.
     bool take_question() { return std::exchange(to_listen_, false); }
-    /// The arbiter has answered. `told`: it will push when the key changes.
-    void listens(bool told) { hears_ = told; }
+    /// The arbiter has answered. `tracked`: it will push when the key changes.
+    void listens(bool tracked) { hears_ = tracked; }
     bool listens() const { return hears_; }
     /// Another process has taken the key.
     void heard() { hears_ = false; }
@@ -66,7 +66,8 @@ private:
 
 /// The place of a process in the line of a fair key. The arbiter of the key keeps the line: the
 /// tokens of the processes that wait, in the order in which they came. A release at the arbiter
-/// gives the key there to the first token of the line, for a moment, and tells that process alone.
+/// gives the key there to the first token of the line, for a moment, and notifies that process
+/// alone.
 ///
 /// Such a *reservation* is no vote. Its process still asks every instance, the arbiter included,
 /// and counts their answers. So the line decides the order, and safety rests on the quorum alone.
@@ -78,8 +79,8 @@ public:
     /// The arbiter says that it has reserved the key for this process. After a call in vain it is
     /// asked before all others, with the token that stands in line: that costs no place.
     void called() { called_ = !doubts_; }
-    /// The arbiter had not reserved the key. With a full table of clients to tell, a server tells
-    /// them without a reason (tracking-table-max-keys).
+    /// The arbiter had not reserved the key. With a full table of clients to notify, a server
+    /// notifies them without a reason (tracking-table-max-keys).
     void called_in_vain() { doubts_ = true; }
     /// True once after called(): the next try is for the reserved key.
     bool take_call() { return std::exchange(called_, false); }

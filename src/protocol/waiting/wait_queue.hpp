@@ -5,7 +5,7 @@
 // that waiter leaves, the next waiter inherits the try. A waiter that adopts a tenure has a try of
 // its own.
 //
-// The driver tells the queue each event with its time, and then carries out the actions of next()
+// The driver gives the queue each event with its time, and then carries out the actions of next()
 // until one is empty: see queue_values.hpp. The queue does no I/O, reads no clock and allocates
 // nothing.
 #ifndef HOLDFAST_PROTOCOL_WAIT_QUEUE_HPP
@@ -17,7 +17,7 @@
 #include "protocol/tenure/tally.hpp"
 #include "protocol/time.hpp"
 #include "protocol/waiting/arbiter.hpp"
-#include "protocol/waiting/key_watch.hpp"
+#include "protocol/waiting/key_tracker.hpp"
 #include "protocol/waiting/queue_values.hpp"
 #include "protocol/waiting/retry_pace.hpp"
 #include "protocol/waiting/rivals.hpp"
@@ -36,7 +36,7 @@ template <class Rules>
 class basic_wait_queue : public waiter_line {
 public:
     explicit basic_wait_queue(unsigned configured = 1)
-        : watch_(configured)
+        : tracker_(configured)
         , configured_(configured) {}
     /// Makes a folded queue again: its tenure is still held.
     basic_wait_queue(unsigned configured, folded_queue const& f)
@@ -71,7 +71,7 @@ public:
             case phase::trying:
                 if (try_is_wanted()) return {};
                 phase_ = phase::ready;
-                watch_.forget();
+                tracker_.forget();
                 return {.effect = effect::cancel_try};
             case phase::to_inspect:
                 phase_ = empty() ? phase::ready : phase::inspecting;
@@ -86,10 +86,10 @@ public:
             case phase::waiting:
                 if (!empty() && front().is_refused()) return {.effect = effect::refuse};
                 if (now < wake_ && !empty() && !front().adopts) {
-                    auto const watching =
-                        awaits_ == awaits::push ? watch_.next(now, reachable) : watch_action::none;
-                    if (watching == watch_action::ask) return {.watch = watch_.to_ask()};
-                    if (watching == watch_action::none) return {};
+                    auto const tracking = awaits_ == awaits::push ? tracker_.next(now, reachable)
+                                                                  : tracking_action::none;
+                    if (tracking == tracking_action::ask) return {.track = tracker_.to_ask()};
+                    if (tracking == tracking_action::none) return {};
                     rechecks_.at_once(now);
                 }
                 phase_ = phase::ready;
@@ -108,8 +108,8 @@ public:
     /// When next() has another action, if nothing else happens.
     std::optional<time_point> wake() const {
         if (phase_ != phase::waiting && phase_ != phase::standing_back) return std::nullopt;
-        auto const watches = phase_ == phase::waiting && awaits_ == awaits::push;
-        auto const first = watches ? std::min(wake_, watch_.wake()) : wake_;
+        auto const tracks = phase_ == phase::waiting && awaits_ == awaits::push;
+        auto const first = tracks ? std::min(wake_, tracker_.wake()) : wake_;
         return first == time_point::max() ? std::nullopt : std::optional(first);
     }
 
@@ -137,8 +137,8 @@ public:
         excused_ = false;
         rechecks_.stop();
         line_.won();
-        if (!try_.asks_all) watch_.asked_again(try_.begun, now, arbiter_, duration(-1));
-        watch_.forget();
+        if (!try_.asks_all) tracker_.asked_again(try_.begun, now, arbiter_, duration(-1));
+        tracker_.forget();
         choice_.reset();
         rivals_.begin_tenure();
         return pop();
@@ -151,7 +151,7 @@ public:
         excused_ = false;
         awaits_ = awaits::time;
         pace_.outage_ended();
-        watch_.forget();
+        tracker_.forget();
         // A quorum that refuses shows a holder. Otherwise contenders kept each other from a quorum.
         auto const a_holder = votes.no().size() >= votes.quorum();
         if (!a_holder) ++counts_.splits;
@@ -184,9 +184,9 @@ public:
         awaits_ = will_push ? awaits::push : awaits::time;
         excused_ = false;
         rechecks_.begin(now);
-        watch_.asked_again(try_.begun, now, arbiter_, left);
-        will_push ? watch_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
-        if (line_.fair()) watch_.stands_in_line(Rules::reservation(longest_pause));
+        tracker_.asked_again(try_.begun, now, arbiter_, left);
+        will_push ? tracker_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
+        if (line_.fair()) tracker_.stands_in_line(Rules::reservation(longest_pause));
         if (left && *left < duration::zero()) {
             // The key went between the SET and the PTTL. If that happens again, the pauses grow.
             wake_ = now + yields_;
@@ -207,19 +207,19 @@ public:
     /// The arbiter did not answer, or is late. The next instance in order takes its place.
     void arbiter_failed() {
         choice_.failed(arbiter_);
-        watch_.forget();
+        tracker_.forget();
         phase_ = phase::ready;
     }
 
-    /// The try failed. The driver tells front(), and calls leave() for it.
+    /// The try failed. The driver notifies front(), and calls leave() for it.
     void failed() {
         phase_ = phase::ready;
-        watch_.forget();
+        tracker_.forget();
         awaits_ = awaits::time;
     }
 
     /// The deadline of the try has passed. True if this process did not run at the deadline: the
-    /// servers are not at fault, and another try follows. False if front() must be told.
+    /// servers are not at fault, and another try follows. False if front() must be notified.
     [[nodiscard]] bool overslept(time_point now, time_point deadline) {
         if (!Rules::excuses(now - deadline, try_.ttl, excused_)) return false;
         if (!front().waits && std::exchange(front().again, true)) return false;
@@ -233,20 +233,20 @@ public:
         phase_ = phase::waiting;
     }
 
-    /// The number that goes with the commands of queue_action::watch and of effect::listen.
-    std::uint32_t watch_round() const { return watch_.round(); }
-    /// The driver has sent the question of effect::listen to `arbiter`, with watch_round().
+    /// The number that goes with the commands of queue_action::track and of effect::listen.
+    std::uint32_t tracking_round() const { return tracker_.round(); }
+    /// The driver has sent the question of effect::listen to `arbiter`, with tracking_round().
     void listening(unsigned arbiter) { arbiter_ = arbiter; }
     /// The answer to one of these commands.
-    void watched(time_point now, unsigned instance, std::uint32_t round, sighting const& seen,
+    void tracked(time_point now, unsigned instance, std::uint32_t round, sighting const& seen,
                  std::uint64_t random) {
         if (phase_ == phase::standing_back) {
-            if (instance != arbiter_ || round != watch_.round()) return;
-            stand_back_.listens(seen.is == sighting::state::gone && seen.told);
+            if (instance != arbiter_ || round != tracker_.round()) return;
+            stand_back_.listens(seen.is == sighting::state::gone && seen.tracked);
             if (seen.is == sighting::state::held) rivals_.meet();
             return;
         }
-        watch_.answered(now, instance, round, seen, random);
+        tracker_.answered(now, instance, round, seen, random);
     }
 
     // Wake-ups
@@ -256,8 +256,8 @@ public:
             stand_back_.heard();
             rivals_.meet();
         }
-        auto const watched = watch_.push(now, instance, random);
-        if (!waits_at(instance)) return watched;
+        auto const tracked = tracker_.push(now, instance, random);
+        if (!waits_at(instance)) return tracked;
         pace_.pushed();
         wake_at(std::max(now + yields_ + pace_.after_wake_up(random), pace_.earliest(try_.begun)));
         return true;
@@ -279,18 +279,18 @@ public:
 
     /// A push from `instance` will not come any more.
     void disconnected(time_point now, unsigned instance, std::uint64_t random) {
-        watch_.lost(instance);
+        tracker_.lost(instance);
         late(now, instance, random);
     }
     /// `instance` is late, and so may be its push.
     void late(time_point now, unsigned instance, std::uint64_t random) {
-        watch_.keeps_promise(instance);
+        tracker_.keeps_promise(instance);
         if (!Rules::wakes_at_disconnect() || !waits_at(instance)) return;
         wake_at(now + pace_.after_wake_up(random));
     }
 
     /// Too few instances are left for a quorum. If not enough are back by `until`, the waiters are
-    /// told. Until then the queue does not try.
+    /// notified. Until then the queue does not try.
     void outage(time_point until) {
         if (phase_ != phase::waiting || awaits_ == awaits::instances) return;
         awaits_ = awaits::instances;
@@ -310,7 +310,7 @@ public:
     bool in_outage() const { return awaits_ == awaits::instances; }
     /// Enough instances for a quorum are back.
     void restored(time_point now, std::uint64_t random) {
-        watch_.check_soon(now, random);
+        tracker_.check_soon(now, random);
         if (phase_ != phase::waiting || awaits_ != awaits::instances) return;
         wake_at(now + pace_.after_wake_up(random));
     }
@@ -319,7 +319,7 @@ public:
         return phase_ == phase::waiting && awaits_ == awaits::push && arbiter_ == instance;
     }
     /// True if the queue needs to hear of instances that come or go.
-    bool awaits_instances() const { return phase_ == phase::waiting || !watch_.idle(); }
+    bool awaits_instances() const { return phase_ == phase::waiting || !tracker_.idle(); }
 
     // The tenure
     /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
@@ -330,7 +330,7 @@ public:
                (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
-               Rules::suffices(left, front().ttl, front().watched);
+               Rules::suffices(left, front().ttl, front().renewed);
     }
     /// After effect::fold: what the driver keeps until it makes the queue again.
     folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
@@ -358,8 +358,8 @@ public:
         rivals_.contest();
     }
 
-    /// True if arbiter() was to tell a change that the last try has found, and has not; once.
-    breach take_breach() { return watch_.take_breach(); }
+    /// True if arbiter() was to report a change that the last try has found, and has not; once.
+    breach take_breach() { return tracker_.take_breach(); }
     unsigned arbiter() const { return arbiter_; }
     queue_counts const& counts() const { return counts_; }
     /// Whether a holder of the key was seen, in this process or elsewhere.
@@ -397,7 +397,7 @@ private:
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, reserved, now};
         if (!asks_all) return {.effect = effect::try_arbiter};
-        watch_.forget();
+        tracker_.forget();
         if (reserved) return {.effect = effect::try_reserved};
         choice_.reset();
         return {.effect = effect::try_all};
@@ -413,7 +413,7 @@ private:
         return try_.serves(front()) && (Rules::inherits() || &front() == try_.made_for);
     }
 
-    basic_key_watch<Rules> watch_;
+    basic_key_tracker<Rules> tracker_;
     recheck_schedule<Rules> rechecks_;
     stand_back<Rules> stand_back_;
     retry_pace<Rules> pace_;

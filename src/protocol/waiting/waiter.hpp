@@ -23,7 +23,7 @@ struct waiter : waiter_hook {
 
     short_duration ttl{};
     std::uint16_t handoffs = 0; ///< adopts: the leases of that tenure before this one
-    bool watched : 1 = true;    ///< whether its lease will be extended
+    bool renewed : 1 = true;    ///< whether its lease will be extended
     bool fenced : 1 = false;    ///< whether its lease is to have a fence
     bool waits : 1 = true;      ///< if not, the waiter is refused at once when the key is held
     bool stays : 1 = false;     ///< waits through an outage
@@ -61,7 +61,7 @@ public:
 
     /// `w` was cancelled, timed out, refused or has failed.
     void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
-    /// Removes all waiters, and tells them nothing.
+    /// Removes all waiters, and notifies none of them.
     void abandon() { waiters_.clear(); }
     bool empty() const { return waiters_.empty(); }
     waiter& front() { return waiters_.front(); }

@@ -5,7 +5,7 @@
 #include "protocol/backoff.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/time.hpp"
-#include "protocol/waiting/key_watch.hpp"
+#include "protocol/waiting/key_tracker.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace holdfast::protocol {
 
 /// The decisions of waiting, as pure functions.
-struct waiting_rules : watching_rules {
+struct waiting_rules : tracking_rules {
     /// The pause between a wake-up and the try that follows it. The pause is random. Otherwise the
     /// client to which the server pushes first would always win. The more turns this process has
     /// missed since its own last turn, the shorter the pause, so that no process waits for ever.
@@ -56,8 +56,8 @@ struct waiting_rules : watching_rules {
     static constexpr bool may_fold(unsigned leases) { return leases == 1; }
     /// True if the rest of a tenure is long enough for the waiter's lease: half of the waiter's ttl
     /// if the watchdog will extend the lease, otherwise nine tenths of a new lease.
-    static constexpr bool suffices(duration left, duration ttl, bool watched) {
-        return watched ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
+    static constexpr bool suffices(duration left, duration ttl, bool renewed) {
+        return renewed ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
     /// True if a waiter also wakes at the time at which the key expires. If no client deletes the
     /// key, servers push its expiry late.

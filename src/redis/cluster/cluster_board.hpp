@@ -55,7 +55,7 @@ public:
         std::lock_guard const lock(mutex_);
         foreign_ = std::move(text);
     }
-    /// A node does not tell all that it is asked beside the map. Empty: it does.
+    /// A node does not report all that it is asked beside the map. Empty: it does.
     void set_untold(std::string text) {
         std::lock_guard const lock(mutex_);
         untold_ = std::move(text);

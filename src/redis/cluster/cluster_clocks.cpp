@@ -4,7 +4,7 @@ namespace holdfast::redis {
 
 void cluster_clocks::observed(node_table const& nodes, cluster_node const& of,
                               protocol::clock_reading const& reading) {
-    tell(nodes, of, reading);
+    notify(nodes, of, reading);
     if (of.number() >= most) return;
     unsigned owners = 0;
     protocol::instance_set up;
@@ -22,7 +22,7 @@ void cluster_clocks::observed(node_table const& nodes, cluster_node const& of,
         });
     };
     each(standstill_.to_ask(up), [](cluster_node& n) { n.link().ask_time_now(); });
-    auto const found = standstill_.judge(up);
+    auto const found = standstill_.evaluate(up);
     if (!found.is_ours) return;
     nodes.for_each_owner([&](cluster_node& n) {
         if (n.number() < most && found.instances.contains(n.number())) {
@@ -30,31 +30,31 @@ void cluster_clocks::observed(node_table const& nodes, cluster_node const& of,
         }
         n.link().our_clock_stood_still(found.from, found.to, found.least, found.most);
     });
-    auto const told = last_jump_ < most && found.instances.contains(last_jump_);
-    if (!told) tell(found);
+    auto const reported = last_jump_ < most && found.instances.contains(last_jump_);
+    if (!reported) notify(found);
 }
 
-void cluster_clocks::excuse_told(node_table const& nodes) {
+void cluster_clocks::excuse_reported(node_table const& nodes) {
     auto* const n = nodes.at(last_jump_);
     if (n != nullptr) n->link().excuse_jump();
 }
 
-void cluster_clocks::tell(node_table const& nodes, cluster_node const& of,
-                          protocol::clock_reading const& reading) {
-    auto const* const told = nodes.at(told_node_);
-    if (told == nullptr || !told->up()) told_node_ = of.number();
-    auto const tells = of.number() == told_node_;
+void cluster_clocks::notify(node_table const& nodes, cluster_node const& of,
+                            protocol::clock_reading const& reading) {
+    auto const* const reported = nodes.at(reported_node_);
+    if (reported == nullptr || !reported->up()) reported_node_ = of.number();
+    auto const reports = of.number() == reported_node_;
     if (reading.jumped()) {
-        if (tells) {
+        if (reports) {
             last_jump_ = of.number();
         } else if (last_jump_ == of.number()) {
             last_jump_ = node_table::none;
         }
     }
-    if (tells) owner_.on_clock_reading(number_, reading);
+    if (reports) owner_.on_clock_reading(number_, reading);
 }
 
-void cluster_clocks::tell(protocol::standstill::equal_jumps const& found) {
+void cluster_clocks::notify(protocol::standstill::equal_jumps const& found) {
     last_jump_ = node_table::none;
     owner_.on_clock_reading(number_, {.first = false,
                                       .least = found.least,

@@ -22,23 +22,23 @@ public:
         , owner_(owner)
         , number_(number) {}
 
-    /// A node has told its time. Excuses the jumps that our own clock explains.
+    /// A node has reported its time. Excuses the jumps that our own clock explains.
     void observed(node_table const&, cluster_node const&, protocol::clock_reading const&);
     /// Our own clock explains the jump that the owner has heard of. A jump of another node before
     /// that stays one.
-    void excuse_told(node_table const&);
+    void excuse_reported(node_table const&);
 
 private:
-    /// The first of them are enough for a judgement.
+    /// The first of them are enough for a result.
     static constexpr unsigned most = protocol::instance_set::capacity;
 
-    void tell(node_table const&, cluster_node const&, protocol::clock_reading const&);
-    void tell(protocol::standstill::equal_jumps const&);
+    void notify(node_table const&, cluster_node const&, protocol::clock_reading const&);
+    void notify(protocol::standstill::equal_jumps const&);
 
     protocol::standstill standstill_;
     instance_owner& owner_;
     unsigned const number_;
-    node_table::index told_node_ = node_table::none; ///< whose clock the owner hears of
+    node_table::index reported_node_ = node_table::none; ///< whose clock the owner hears of
     /// The last jump that the owner has heard of is the last one of this node.
     node_table::index last_jump_ = node_table::none;
 };

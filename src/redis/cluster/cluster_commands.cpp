@@ -24,7 +24,7 @@ bool is_wanted(pending_command const& c) {
 }
 
 /// The answer yes may not count.
-bool is_guarded(command c) {
+bool is_vote(command c) {
     return c != command::release && !protocol::only_reads(c);
 }
 
@@ -77,7 +77,7 @@ cluster_instance::obstacle cluster_instance::obstacle_of(cluster_node const* to,
     if (to == nullptr) return obstacle::no_owner;
     auto const& connection = to->link();
     if (!connection.available()) return obstacle::down;
-    if (!is_guarded(c)) return obstacle::none;
+    if (!is_vote(c)) return obstacle::none;
     if (to->foreign) return obstacle::quarantine;
     auto const takes_key = c == command::acquire || c == command::contend;
     if (takes_key && !connection.may_grant()) return obstacle::quarantine;
@@ -191,12 +191,12 @@ void cluster_instance::wait(pending_command c, obstacle o, unsigned slot,
     auto const since = c.waits_since == 0 ? now : time_of(c.waits_since, now);
     if (c.waits_since == 0) c.waits_since = std::max(short_time(now), std::uint32_t{1});
     auto const ttl = c.owner->arguments(c.command).ttl;
-    waiting_command w{.command = std::move(c), .obstacle = o};
+    delayed_command w{.command = std::move(c), .obstacle = o};
     w.until = patience_.until(o, since, lost_since(slot), ttl);
     // The owner of a pending release has its answer. The key goes with its ttl.
     if (w.command.answered) w.until = since + ttl + protocol::redlock_rules::drift(ttl);
     w.next = next;
-    waiting_.add(std::move(w));
+    delayed_.add(std::move(w));
 }
 
 /// The obstacle for a command if there is this one at the node that its slot migrates to.
@@ -212,11 +212,11 @@ lease_clock::time_point cluster_instance::lost_since(unsigned slot) const {
 }
 
 void cluster_instance::try_waiting() noexcept {
-    waiting_.visit_all([this](waiting_command& w) { return !try_again(w); });
+    delayed_.visit_all([this](delayed_command& w) { return !try_again(w); });
 }
 
 /// False: the command must wait on.
-bool cluster_instance::try_again(waiting_command& w) noexcept {
+bool cluster_instance::try_again(delayed_command& w) noexcept {
     auto const now = owner_.time();
     auto& c = w.command;
     auto const slot = slot_of(c);
@@ -249,14 +249,14 @@ void cluster_instance::answer_unsent(pending_command const& c, obstacle o, unsig
     if (!c.answered) {
         auto const* const to = nodes_.owner_of(slot);
         auto cause = nodes_.has_map() ? errc::unreachable : reason();
-        auto const told = to != nullptr ? to->link().reason() : errc{};
+        auto const known = to != nullptr ? to->link().reason() : errc{};
         // A node whose grants do not count also lacks replicas, perhaps.
-        if (o == obstacle::quarantine) cause = told != errc{} ? told : errc::quarantined;
+        if (o == obstacle::quarantine) cause = known != errc{} ? known : errc::quarantined;
         if (to != nullptr && to->foreign) cause = errc::rejected;
         // Only commands with several keys fail because of it: of fenced and of fair locks.
         if (o == obstacle::migrating) cause = errc::rejected;
         if (o == obstacle::connecting) cause = errc::instance_timeout;
-        if (o == obstacle::down && told != errc{}) cause = told;
+        if (o == obstacle::down && known != errc{}) cause = known;
         if (o == obstacle::none) cause = errc{};
         auto const message = text_if_memory([&] { return explain(o, slot); });
         c.owner->on_answer(number_, c.command, c.round,
@@ -307,7 +307,7 @@ void cluster_instance::keep(reply_handler_ptr owner, lease_clock::time_point sin
 }
 
 /// To be called when owners of slots have changed.
-void cluster_instance::route_kept() {
+void cluster_instance::route_pending() {
     auto const route = [this](cluster_node* holder, reply_handler_ptr owner,
                               lease_clock::time_point since) {
         auto const slot = protocol::hash_slot(owner->arguments(command::release).key);
@@ -320,9 +320,9 @@ void cluster_instance::route_kept() {
         taken.emplace_back(std::move(owner), since);
     };
     nodes_.for_each([&](cluster_node& n) {
-        if (n.link().kept() == 0) return;
-        taken.reserve(n.link().kept());
-        n.link().take_kept(gather);
+        if (n.link().pending_count() == 0) return;
+        taken.reserve(n.link().pending_count());
+        n.link().take_pending(gather);
         for (auto& [owner, since] : std::exchange(taken, {})) route(&n, std::move(owner), since);
     });
     if (unrouted_.size() == 0) return;
@@ -350,7 +350,7 @@ void cluster_instance::on_node_down(cluster_node& n) noexcept {
     if (!nodes_.has_map() && !available()) owner_.on_unavailable(number_);
     boundary_.run([&] {
         show_map_problem();
-        if (n.link().kept() > 0) route_kept();
+        if (n.link().pending_count() > 0) route_pending();
     });
     try_waiting();
 }

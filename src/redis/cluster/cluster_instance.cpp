@@ -45,7 +45,7 @@ void cluster_instance::stop() {
     if (std::exchange(stopped_, true)) return;
     timer_.cancel();
     nodes_.for_each([](cluster_node& n) { n.link().stop(); });
-    waiting_.visit_all([&](waiting_command& w) {
+    delayed_.visit_all([&](delayed_command& w) {
         answer_unsent(w.command, w.obstacle, 0);
         return false;
     });
@@ -59,7 +59,7 @@ void cluster_instance::abandon() noexcept {
     timer_.forget();
     question_.give_up();
     nodes_.for_each([](cluster_node& n) { n.link().abandon(); });
-    waiting_.clear();
+    delayed_.clear();
     routes_.clear();
     unrouted_.stop();
 }
@@ -82,9 +82,9 @@ bool cluster_instance::available() const {
     if (nodes_.has_map()) {
         return nodes_.any_owner([](auto const& n) { return n.link().available(); });
     }
-    // A seed that has told no map is of no use. Another one may be.
+    // A seed that has sent no map is of no use. Another one may be.
     auto some = false;
-    nodes_.for_each([&](cluster_node& n) { some = some || (n.link().available() && !n.told_map); });
+    nodes_.for_each([&](cluster_node& n) { some = some || (n.link().available() && !n.sent_map); });
     return some;
 }
 
@@ -137,7 +137,7 @@ std::optional<lease_clock::time_point> cluster_instance::waits_since() const {
 }
 
 bool cluster_instance::settled() const {
-    auto all = waiting_.settled();
+    auto all = delayed_.settled();
     nodes_.for_each([&](cluster_node& n) { all = all && n.link().settled(); });
     return all;
 }
@@ -160,7 +160,7 @@ void cluster_instance::ask_time_now() {
 }
 
 void cluster_instance::excuse_jump() {
-    clocks_.excuse_told(nodes_);
+    clocks_.excuse_reported(nodes_);
 }
 
 void cluster_instance::our_clock_stood_still(lease_clock::time_point from,
@@ -177,11 +177,11 @@ void cluster_instance::our_clock_stood_still(lease_clock::time_point from,
 
 void cluster_instance::on_older_server() {
     some_server_is_old_ = true;
-    judge_ages();
+    check_ages();
 }
 
 // A node that joins later is young as well. It gets its slots from nodes that the client knows.
-void cluster_instance::judge_ages() {
+void cluster_instance::check_ages() {
     if (!some_server_is_old_) return;
     nodes_.for_each([](cluster_node& n) {
         if (n.in_first_map()) n.link().on_older_server();
@@ -202,13 +202,13 @@ bool cluster_instance::awaits_ages() const {
 void cluster_instance::arm() {
     if (stopped_) return;
     auto const now = owner_.time();
-    auto when = std::min(waiting_.wake(now), refresh_.wake());
-    if (refresh_.due(now) && node_to_ask() == nullptr) when = waiting_.wake(now);
+    auto when = std::min(delayed_.wake(now), refresh_.wake());
+    if (refresh_.due(now) && node_to_ask() == nullptr) when = delayed_.wake(now);
     if (changed_) when = std::min(when, woken_at_ + wake_interval);
     nodes_.for_each([&](cluster_node& n) {
         if (auto const by = n.ask_by()) when = std::min(when, *by);
         if (nodes_.has_map() && n.slots() == 0)
-            when = std::min(when, std::max(n.unused_since() + node_table::kept_unused,
+            when = std::min(when, std::max(n.unused_since() + node_table::unused_limit,
                                            now + std::chrono::seconds(1)));
     });
     if (rings_ && armed_for_ <= when) return;
@@ -235,7 +235,7 @@ void cluster_instance::do_what_is_due() {
         if (auto const by = n.ask_by(); by && *by <= now) n.ping();
     });
     nodes_.drop_unused(now, [this](cluster_node& n) {
-        n.link().take_kept([this](reply_handler_ptr owner, lease_clock::time_point since) {
+        n.link().take_pending([this](reply_handler_ptr owner, lease_clock::time_point since) {
             keep(std::move(owner), since);
         });
     });

@@ -5,7 +5,7 @@
 //   node_table          the nodes, and the owners of the slots
 //   cluster_node        one node: the link to it, and its guards
 //   map_question        CLUSTER SLOTS and its company
-//   waiting_commands    commands that no node can execute now
+//   delayed_commands    commands that no node can execute now
 //   grant_routes        where a release must go
 //
 // See doc/internals/cluster.md.
@@ -17,10 +17,10 @@
 #include "redis/cluster/cluster_board.hpp"
 #include "redis/cluster/cluster_clocks.hpp"
 #include "redis/cluster/cluster_node.hpp"
+#include "redis/cluster/delayed_commands.hpp"
 #include "redis/cluster/grant_routes.hpp"
 #include "redis/cluster/map_question.hpp"
 #include "redis/cluster/node_table.hpp"
-#include "redis/cluster/waiting_commands.hpp"
 #include "redis/net/link_boundary.hpp"
 #include "redis/net/turn_timer.hpp"
 #include "redis/server/instance.hpp"
@@ -120,12 +120,12 @@ private:
     void wait(pending_command, obstacle, unsigned slot, lease_clock::time_point next = {});
     void wait_after_refusal(pending_command, obstacle, unsigned slot);
     static obstacle behind(obstacle at_target);
-    bool try_again(waiting_command&) noexcept;
+    bool try_again(delayed_command&) noexcept;
     void try_waiting() noexcept;
     lease_clock::time_point lost_since(unsigned slot) const;
     void answer_unsent(pending_command const&, obstacle, unsigned slot) noexcept;
     void keep(reply_handler_ptr, lease_clock::time_point since);
-    void route_kept();
+    void route_pending();
     std::string explain(obstacle, unsigned slot) const;
 
     // The map: cluster_map.cpp
@@ -141,7 +141,7 @@ private:
     void ask_seeds();
     void wake_waiters();
 
-    void judge_ages();
+    void check_ages();
 
     // The timer
     void arm();
@@ -157,7 +157,7 @@ private:
     cluster_board board_;
     node_table nodes_;
     grant_routes routes_;
-    waiting_commands waiting_;
+    delayed_commands delayed_;
     pending_releases unrouted_; ///< their slots have no owner
     protocol::cluster_patience patience_;
     protocol::map_refresh refresh_;

@@ -26,7 +26,7 @@ cluster_node* cluster_instance::node_to_ask() {
                            : doubts > 1 ? 4
                                         : 0) +
                           (&n == nodes_.at(ask_next_) ? 8 : 0) +
-                          (!nodes_.has_map() && !n.told_map ? 16 : 0);
+                          (!nodes_.has_map() && !n.sent_map ? 16 : 0);
         if (rank > best_rank) {
             best = &n;
             best_rank = rank;
@@ -66,7 +66,7 @@ void cluster_instance::on_map_reply(cluster_node& from, pending_command const& c
     auto const now = owner_.time();
     map_problem_ = question_.problem();
     map_cause_ = question_.cause();
-    from.told_map = true;
+    from.sent_map = true;
     if (map_problem_.empty()) return is_foreign() ? refuse(from) : take_map(from);
     refresh_.want(now);
     if (nodes_.has_map()) {
@@ -75,7 +75,7 @@ void cluster_instance::on_map_reply(cluster_node& from, pending_command const& c
     }
     map_problem_ = from.name() + ": " + map_problem_;
     auto others = false;
-    nodes_.for_each([&](cluster_node& n) { others = others || (n.up() && !n.told_map); });
+    nodes_.for_each([&](cluster_node& n) { others = others || (n.up() && !n.sent_map); });
     if (others) {
         refresh_.want_urgently(now);
         return ask_for_map();
@@ -85,7 +85,7 @@ void cluster_instance::on_map_reply(cluster_node& from, pending_command const& c
     try_waiting();
 }
 
-/// Once no seed is left that might tell a map.
+/// Once no seed is left that might send a map.
 void cluster_instance::show_map_problem() {
     if (nodes_.has_map() || map_cause_ == errc{} || available()) return;
     board_.set_problem(map_cause_, map_problem_);
@@ -105,10 +105,10 @@ void cluster_instance::ask_again() noexcept {
 // Every process must use the same Cluster: a key of another one has other holders. A fail-over or a
 // migration exchanges some nodes at most.
 bool cluster_instance::is_foreign() const {
-    auto const& told = question_.members();
-    if (members_.empty() || told.empty()) return false; // the user may not ask for CLUSTER NODES
+    auto const& ids = question_.members();
+    if (members_.empty() || ids.empty()) return false; // the user may not ask for CLUSTER NODES
     return std::ranges::none_of(
-        told, [&](auto const& id) { return std::ranges::binary_search(members_, id); });
+        ids, [&](auto const& id) { return std::ranges::binary_search(members_, id); });
 }
 
 void cluster_instance::refuse(cluster_node& from) {
@@ -137,7 +137,7 @@ void cluster_instance::ask_seeds() {
     // The doubts of owners come first: commands wait for them.
     if (nodes_.any_owner([](auto const& n) { return n.up() && n.doubted(); })) return;
     nodes_.for_each([&](cluster_node& n) {
-        if (n.seed && n.slots() == 0 && n.up() && !n.told_map) ask_next_ = n.number();
+        if (n.seed && n.slots() == 0 && n.up() && !n.sent_map) ask_next_ = n.number();
     });
     if (ask_next_ != node_table::none) refresh_.want(owner_.time());
 }
@@ -147,13 +147,13 @@ void cluster_instance::take_map(cluster_node& from) {
     auto const had_map = nodes_.has_map();
     {
         // If a map is adopted only in part, the next one completes the rest.
-        boost::scope::scope_exit const tell([&] {
+        boost::scope::scope_exit const notify([&] {
             if (was_available && !available()) owner_.on_unavailable(number_);
             if (!had_map && nodes_.has_map()) owner_.on_available(number_);
         });
         adopt_map(from);
     }
-    route_kept();
+    route_pending();
     ask_seeds();
     ask_for_map();
     wake_waiters();
@@ -171,7 +171,7 @@ void cluster_instance::adopt_map(cluster_node& from) {
     auto const first = !nodes_.has_map();
     if (nodes_.take(question_.take_map(), from, question_.asked())) changed_ = true;
     if (first) {
-        judge_ages();
+        check_ages();
         nodes_.for_each_owner([](cluster_node& n) { n.link().hold_for_ages(); });
     }
     board_.set_problem(duplicate_ ? errc::duplicate_instance : errc{},

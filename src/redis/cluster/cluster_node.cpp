@@ -106,7 +106,7 @@ std::string_view cluster_node::objection_text(errc cause) const noexcept {
         return "the node was promoted, and the old primary may still serve: extensions count after "
                "half of the cluster-node-timeout";
     }
-    if (!silence_.doubted()) return "the node has not told yet whether it was a replica";
+    if (!silence_.doubted()) return "the node has not reported yet whether it was a replica";
     return "the node was silent for half of its cluster-node-timeout: another node may have "
            "replaced it";
 }
@@ -115,7 +115,7 @@ void cluster_node::on_connection() noexcept {
     silence_.connected();
     origin_.reset();
     needs_origin_ = false;
-    foreign = told_map = false;
+    foreign = sent_map = false;
 }
 
 void cluster_node::on_heard(lease_clock::time_point sent) noexcept {
@@ -135,36 +135,37 @@ void cluster_node::on_probe(server_info const& info) {
     durable_ = link_->durable();
     origin_ = origin_of(info);
     needs_origin_ = owns_ && origin_->replica;
-    judge_ownership();
+    check_ownership();
 }
 
 void cluster_node::on_check(server_info const& info) {
     origin_ = origin_of(info);
     // The node was asked for this when it owned slots already.
     auto const fresh = heard_sent_ >= owns_since_ && !origin_->replica;
-    auto const told = fresh && std::exchange(needs_origin_, false);
-    judge_ownership();
-    if (told) return user_.on_ready(*this);
+    auto const shown = fresh && std::exchange(needs_origin_, false);
+    check_ownership();
+    if (shown) return user_.on_ready(*this);
     ask_for_origin();
 }
 
-// A seed may have been a replica until now. The origin that it told before says nothing about that.
+// A seed may have been a replica until now. The origin that it reported before says nothing about
+// that.
 void cluster_node::owns_slots(bool first) {
     if (std::exchange(owns_, true)) return;
     first_ = in_first_map_ = first;
     owns_since_ = time();
     needs_origin_ = origin_ && (!first || origin_->replica);
     ask_for_origin();
-    judge_ownership();
+    check_ownership();
 }
 
 void cluster_node::ask_for_origin() {
     if (awaits_origin() && up()) link_->check_now();
 }
 
-// The restart guard of the connection judges the server of the connection before. This judges the
+// The restart guard of the connection checks the server of the connection before. This checks the
 // node as the Cluster knows it.
-void cluster_node::judge_ownership() {
+void cluster_node::check_ownership() {
     if (!origin_ || options_.on_restart == restart_policy::off) return;
     if (!owns_ || origin_->replica) return ownership_.observed(*origin_);
     if (awaits_origin()) return;
@@ -182,7 +183,7 @@ void cluster_node::judge_ownership() {
     }
 }
 
-// The quarantine begins even if memory runs out for its reason: a promotion is told only once.
+// The quarantine begins even if memory runs out for its reason: a promotion is reported only once.
 void cluster_node::distrust(bool promoted, std::string_view reason) noexcept {
     distrusts_ = true;
     promoted_ = promoted;
@@ -198,22 +199,22 @@ void cluster_node::begin_distrust() noexcept {
     if (promoted_) succession_.promoted(distrusted_, user_.node_timeout());
 }
 
-void cluster_node::inherits_from(cluster_node const& from, bool told) {
+void cluster_node::inherits_from(cluster_node const& from, bool confirmed) {
     predecessor_ = from.number();
-    if (told || from.link().reason() == errc::read_only) predecessor_retired();
+    if (confirmed || from.link().reason() == errc::read_only) predecessor_retired();
     auto const inherited =
         protocol::inherited_quarantine(from.link_->quarantined_until(), time(), quarantine());
     if (inherited > protocol::duration::zero()) {
         link_->begin_quarantine(inherited, "it got slots of a node that may have forgotten locks");
     }
     if (!options_.detect_clock_jumps || !from.clock_) return;
-    if (clock_) return judge_clock(*from.clock_);
+    if (clock_) return check_clock(*from.clock_);
     boost::scope::scope_fail const not_compared(
         [&] { link_->begin_quarantine(options_.max_ttl, {}); });
     clocks_before_.push_back(*from.clock_);
 }
 
-void cluster_node::judge_clock(protocol::clock_offset const& before) {
+void cluster_node::check_clock(protocol::clock_offset const& before) {
     if (!protocol::ends_leases_early(*clock_, before, options_.max_ttl)) return;
     link_->begin_quarantine(
         options_.max_ttl,
@@ -222,7 +223,7 @@ void cluster_node::judge_clock(protocol::clock_offset const& before) {
 
 void cluster_node::on_time_shown(lease_clock::time_point sent, lease_clock::duration shown) {
     clock_ = protocol::clock_offset::from(sent, time(), shown);
-    for (auto const& before : std::exchange(clocks_before_, {})) judge_clock(before);
+    for (auto const& before : std::exchange(clocks_before_, {})) check_clock(before);
 }
 
 //

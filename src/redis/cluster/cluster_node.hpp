@@ -36,7 +36,8 @@ public:
     virtual void on_node_down(cluster_node&) noexcept = 0;
     /// The node's grants do not count until another node names it.
     virtual void on_doubt(cluster_node&) noexcept = 0;
-    /// Commands that wait for the node may be sent now: it has told its origin, or was not silent.
+    /// Commands that wait for the node may be sent now: it has reported its origin, or was not
+    /// silent.
     virtual void on_ready(cluster_node&) noexcept = 0;
     /// `sent`: when the node got the command.
     virtual void on_refused(cluster_node&, pending_command, protocol::cluster_refusal const&,
@@ -46,7 +47,7 @@ public:
                                   std::string_view error) = 0;
     virtual void on_command_answered(pending_command const&) noexcept = 0;
     virtual void on_clock_reading(cluster_node&, protocol::clock_reading const&) = 0;
-    /// True while another node of the first map may soon tell its age.
+    /// True while another node of the first map may soon report its age.
     virtual bool awaits_ages() const = 0;
 
     // The question for the map
@@ -54,7 +55,7 @@ public:
     virtual void on_map_reply(cluster_node&, pending_command const&) = 0;
     virtual void on_map_lost(cluster_node&) noexcept = 0;
 
-    /// The greatest cluster-node-timeout that a node has told.
+    /// The greatest cluster-node-timeout that a node has reported.
     virtual protocol::duration node_timeout() const noexcept = 0;
     virtual void on_node_timeout(protocol::duration) noexcept = 0;
 
@@ -101,7 +102,7 @@ public:
     server_link const& link() const { return *link_; }
     index number() const { return index_; }
     protocol::node_address const& address() const { return address_; }
-    /// The map has told the id and the name of the node.
+    /// The map has reported the id and the name of the node.
     void learn(protocol::node_address const& n) { address_ = n; }
     std::string name() const;
     /// The node, and why it cannot be asked.
@@ -126,7 +127,7 @@ public:
     bool seed = false;
     /// The node's own map is that of another Cluster.
     bool foreign = false;
-    bool told_map = false; ///< on this connection, whether or not the map could be used
+    bool sent_map = false; ///< on this connection, whether or not the map could be used
 
     /// The number of slots that the node owns.
     unsigned slots() const { return slots_; }
@@ -140,8 +141,8 @@ public:
     void owns_slots(bool first);
     /// The node owned slots before the client came, so it may have restarted before that.
     bool in_first_map() const { return in_first_map_; }
-    /// A slot came from this node. `told`: by its own word.
-    void inherits_from(cluster_node const&, bool told);
+    /// A slot came from this node. `confirmed`: by its own word.
+    void inherits_from(cluster_node const&, bool confirmed);
     /// The node from which the last slot came; none if that is not known.
     index predecessor() const { return predecessor_; }
     void forget_predecessor() noexcept { predecessor_ = protocol::slot_map::none; }
@@ -205,8 +206,8 @@ private:
         if (std::exchange(connecting_, false)) user_.on_connecting_ended();
     }
     void ask_for_origin();
-    void judge_ownership();
-    void judge_clock(protocol::clock_offset const& before);
+    void check_ownership();
+    void check_clock(protocol::clock_offset const& before);
     void distrust(bool promoted, std::string_view reason) noexcept;
     void begin_distrust() noexcept;
     protocol::duration quarantine() const {

@@ -79,7 +79,7 @@ void map_question::refused(std::string_view question, std::string_view error) {
     refusals_.append(question).append(": ").append(without_arguments(error));
 }
 
-// A node that is cut off from the majority tells an old map.
+// A node that is cut off from the majority sends an old map.
 void map_question::take_state(std::string_view info) {
     auto const state = field(info, "cluster_state");
     if (state == "fail") {

@@ -34,9 +34,9 @@ public:
     /// Its code.
     errc cause() const { return cause_; }
     protocol::slot_map take_map() { return std::move(map_); }
-    /// See cluster_identity(). Empty if the node does not tell.
+    /// See cluster_identity(). Empty if the node does not report.
     std::string const& identity() const { return identity_; }
-    /// The ids of all nodes, sorted. Empty if the node does not tell.
+    /// The ids of all nodes, sorted. Empty if the node does not report.
     std::vector<std::string> const& members() const { return members_; }
     /// The questions beside the map that the node refused, and its words. Empty: none.
     std::string const& refusals() const { return refusals_; }

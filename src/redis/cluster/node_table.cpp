@@ -37,39 +37,39 @@ cluster_node* node_table::find(std::string_view host, std::uint16_t port) const 
 
 /// The node of a map. It is known by its id. If its address is another one now, it needs a new
 /// cluster_node.
-cluster_node* node_table::find_for(protocol::node_address const& told) {
-    auto* const n = find(told.host, told.port);
+cluster_node* node_table::find_for(protocol::node_address const& entry) {
+    auto* const n = find(entry.host, entry.port);
     if (n == nullptr) return nullptr;
     // Another node has the address now. The link finds out by the run id of the server.
-    if (n->address() != told) {
-        auto const known = remembered_.find(told.id);
+    if (n->address() != entry) {
+        auto const known = remembered_.find(entry.id);
         if (n->address().id.empty() && known != remembered_.end()) n->restore(known->second);
-        n->learn(told);
+        n->learn(entry);
     }
     return n;
 }
 
 // The name in the certificate of a node: its own, or that of the configured address.
-std::string node_table::tls_name_for(protocol::node_address const& told) const {
-    if (!told.hostname.empty()) return told.hostname;
+std::string node_table::tls_name_for(protocol::node_address const& entry) const {
+    if (!entry.hostname.empty()) return entry.hostname;
     auto const& seed = options_.address.host();
-    return is_numeric(told.host) && !is_numeric(seed) ? seed : told.host;
+    return is_numeric(entry.host) && !is_numeric(seed) ? seed : entry.host;
 }
 
-connection_options node_table::options_for(protocol::node_address const& told) const {
+connection_options node_table::options_for(protocol::node_address const& entry) const {
     auto const& cluster = options_.address;
     auto o = options_;
-    o.address = address_parts{.hosts = {{.host = told.host, .port = told.port}},
+    o.address = address_parts{.hosts = {{.host = entry.host, .port = entry.port}},
                               .credentials = cluster.credentials(),
                               .tls = cluster.tls(),
                               .tls_options = cluster.tls_options()};
     o.in_cluster = true;
-    if (cluster.tls()) o.tls_name = tls_name_for(told);
+    if (cluster.tls()) o.tls_name = tls_name_for(entry);
     return o;
 }
 
 /// Null if the address cannot be used.
-cluster_node* node_table::make(protocol::node_address told) {
+cluster_node* node_table::make(protocol::node_address entry) {
     auto free = std::find(nodes_.begin(), nodes_.end(), nullptr);
     if (free == nodes_.end()) {
         if (nodes_.size() == none) return nullptr;
@@ -77,13 +77,13 @@ cluster_node* node_table::make(protocol::node_address told) {
     }
     auto const number = static_cast<index>(free - nodes_.begin());
     try {
-        auto options = options_for(told);
-        auto const id = told.id;
+        auto options = options_for(entry);
+        auto const id = entry.id;
         for_each([&](cluster_node const& n) {
             if (!id.empty() && n.address().id == id) remember(n); // it has another address now
         });
         auto const known = remembered_.find(id);
-        *free = std::make_unique<cluster_node>(executor_, user_, number, std::move(told),
+        *free = std::make_unique<cluster_node>(executor_, user_, number, std::move(entry),
                                                std::move(options), factory_);
         if (known != remembered_.end()) (*free)->restore(known->second);
     } catch (system_error const&) {
@@ -130,10 +130,10 @@ void node_table::connect_waiting() noexcept {
 bool node_table::take(protocol::slot_map fresh, cluster_node& from, lease_clock::time_point asked) {
     std::vector<index> places;
     places.reserve(fresh.nodes().size());
-    for (auto const& told : fresh.nodes()) {
-        auto* n = find_for(told);
+    for (auto const& entry : fresh.nodes()) {
+        auto* n = find_for(entry);
         if (n == nullptr) {
-            n = make(told);
+            n = make(entry);
             if (n != nullptr) n->start(); // at once: memory may run out below
         }
         places.push_back(n == nullptr ? none : n->number());
@@ -209,7 +209,7 @@ bool node_table::is_unused(cluster_node const& n, lease_clock::time_point now) c
     if (n.seed && n.foreign) return false; // so that the status shows it
     // While no primary can be asked, the seeds are.
     auto const needed = n.seed && !any_owner([](cluster_node const& o) { return o.up(); });
-    return !needed && now - n.unused_since() >= kept_unused && n.link().settled();
+    return !needed && now - n.unused_since() >= unused_limit && n.link().settled();
 }
 
 void node_table::remember(cluster_node const& n) {

@@ -23,7 +23,7 @@ public:
     using index = protocol::slot_map::index;
     static constexpr index none = protocol::slot_map::none;
     /// A node without slots is forgotten after this time.
-    static constexpr std::chrono::seconds kept_unused{30};
+    static constexpr std::chrono::seconds unused_limit{30};
 
     /// `options`: of each connection; the address is that of the Cluster.
     node_table(asio::any_io_executor const&, cluster_node_user&, connection_options const&,

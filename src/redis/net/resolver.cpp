@@ -31,7 +31,7 @@ struct waiter {
     resolver::handler handler;
 };
 
-/// All waiters of one execution context. The mutex guards the waiters, and the look-ups that they
+/// All waiters of one execution context. The mutex protects the waiters, and the look-ups that they
 /// wait for.
 struct waiting_room {
     std::mutex mutex;
@@ -198,7 +198,8 @@ private:
     look_up_function const function_;
     std::shared_ptr<waiting_room> const room_;
 
-    // The room's mutex guards these members. Once the result is posted, only the executor uses it.
+    // The room's mutex protects these members. Once the result is posted, only the executor uses
+    // it.
     bool running_ = false;
     std::optional<std::list<waiter>::iterator> waiter_;
     std::uint64_t ticket_ = 0;

@@ -137,12 +137,12 @@ template <class Work>
 void session::in_turn(Work work) {
     if (user_ == nullptr) return;
     auto const alive = shared_from_this();
-    redis::in_turn(owner_, [&] { guard(work); });
+    redis::in_turn(owner_, [&] { run(work); });
 }
 
 // Does nothing if the user has gone. What fails in a session ends the connection.
 template <class Work>
-void session::guard(Work work) {
+void session::run(Work work) {
     link_boundary boundary;
     if (user_ != nullptr && !boundary.run(work)) end(errc::out_of_memory, {});
 }
@@ -160,7 +160,7 @@ void session::resolve() {
 }
 
 void session::look_up_is_late() {
-    guard([&] {
+    run([&] {
         location_.look_up.cancel();
         on_resolved(asio::error::timed_out, {});
     });
@@ -197,7 +197,7 @@ void session::connect_next() {
 }
 
 void session::endpoint_is_late() {
-    guard([&] {
+    run([&] {
         if (!try_another()) end(errc::unreachable, "no connection in time");
     });
 }
@@ -229,7 +229,7 @@ void session::on_handshake() {
 }
 
 void session::handshake_is_late() {
-    guard([&] {
+    run([&] {
         if (try_another()) return;
         using std::chrono::milliseconds;
         auto failure = stream_->explain(
@@ -299,7 +299,8 @@ void session::write_some() {
             return;
         }
     }
-    // The read that is under way then ends, and tells the user, perhaps in the server's own words.
+    // The read that is under way then ends, and notifies the user, perhaps in the server's own
+    // words.
     if (write_error_) stream_->shut_down();
 }
 

@@ -132,7 +132,7 @@ private:
     template <class Work>
     void in_turn(Work);
     template <class Work>
-    void guard(Work);
+    void run(Work);
     void end(errc cause, std::string message, protocol::fault = protocol::fault::broken);
     void end_unconnected(std::string message, protocol::fault = protocol::fault::broken);
     void write_some();

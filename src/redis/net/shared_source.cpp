@@ -93,7 +93,7 @@ private:
     std::chrono::milliseconds const timeout_;
     std::function<lease_clock::time_point()> const now_;
 
-    std::mutex mutex_; ///< guards all that follows
+    std::mutex mutex_; ///< protects all that follows
     std::vector<waiter> waiting_;
     bool under_way_ = false;
     std::uint64_t requests_ = 0;

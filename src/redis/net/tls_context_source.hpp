@@ -5,7 +5,7 @@
 #include <holdfast/address.hpp>
 #include <holdfast/tls_options.hpp>
 
-#include "redis/net/file_watch.hpp"
+#include "redis/net/file_monitor.hpp"
 
 #include <boost/asio/ssl/context.hpp>
 
@@ -45,7 +45,7 @@ public:
 
 private:
     tls_options const options_;
-    file_watch files_;
+    file_monitor files_;
     context_ptr context_;
     std::string problem_;
     std::uint64_t version_ = 0;

@@ -35,7 +35,7 @@ public:
         : socket_(executor) {}
 
     socket_type& socket() { return socket_; }
-    std::size_t backlog() const { return kept_.size() - sent_; }
+    std::size_t backlog() const { return unsent_.size() - sent_; }
     error_code failure() const { return failure_; }
 
     /// Takes all bytes. A failure is final: ciphertext that is dropped would be missing in the
@@ -46,8 +46,8 @@ public:
             flush();
             if (!failure_ && backlog() == 0) bytes += write_some(bytes);
             if (failure_ || bytes.size() == 0) return;
-            if (sent_ > kept_.size() / 2) kept_.erase(0, std::exchange(sent_, 0));
-            kept_.append(static_cast<char const*>(bytes.data()), bytes.size());
+            if (sent_ > unsent_.size() / 2) unsent_.erase(0, std::exchange(sent_, 0));
+            unsent_.append(static_cast<char const*>(bytes.data()), bytes.size());
             wait();
         } catch (std::bad_alloc const&) {
             fail(asio::error::no_memory);
@@ -71,9 +71,9 @@ private:
 
     void flush() {
         if (backlog() == 0) return;
-        sent_ += write_some(asio::buffer(kept_.data() + sent_, backlog()));
+        sent_ += write_some(asio::buffer(unsent_.data() + sent_, backlog()));
         if (backlog() != 0) return wait();
-        kept_.clear();
+        unsent_.clear();
         sent_ = 0;
     }
 
@@ -106,7 +106,7 @@ private:
 
     reserved_memory memory_;
     socket_type socket_;
-    std::string kept_;
+    std::string unsent_;
     std::size_t sent_ = 0;
     error_code failure_;
     bool waits_ = false;

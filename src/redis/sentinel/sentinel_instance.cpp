@@ -175,7 +175,7 @@ void sentinel_instance::leave_primary(std::string_view reason) {
 /// The sentinels' answers have changed something.
 void sentinel_instance::after_news() {
     link_sentinels();
-    judge_confirmation();
+    check_confirmation();
     link_->show_lack(degradation::no_announcements, view_.refused_announcements());
     if (view_.searches_in_vain()) {
         auto text = view_.search_text();
@@ -244,7 +244,7 @@ void sentinel_instance::on_link_lost(errc cause) noexcept {
 }
 
 /// Tells the owner, and the status, when the answers of the primary begin to count, or stop.
-void sentinel_instance::judge_confirmation() {
+void sentinel_instance::check_confirmation() {
     auto const now = is_confirmed();
     if (now == std::exchange(confirmed_, now)) return;
     if (now) {
@@ -276,7 +276,7 @@ void sentinel_instance::do_what_is_due() {
         link_sentinels();
         for (auto const& l : sentinels_) l->ask();
     }
-    judge_confirmation();
+    check_confirmation();
     arm();
 }
 

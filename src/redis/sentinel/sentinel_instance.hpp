@@ -107,7 +107,7 @@ private:
     void after_news();
     void link_sentinels();
     std::shared_ptr<sentinel_link> link_to(sentinel_view::sentinel const&);
-    void judge_confirmation();
+    void check_confirmation();
     void arm();
     void on_time();
     void do_what_is_due();

@@ -127,7 +127,7 @@ void sentinel_link::arm_reconnect() {
 void sentinel_link::on_pause() {
     if (user_ == nullptr || session_) return;
     boundary_.run([this] {
-        if (location_.files_changed() && reconnector_.mended()) reconnector_.end_pause();
+        if (location_.files_changed() && reconnector_.setup_changed()) reconnector_.end_pause();
         if (!reconnector_.due()) return arm_reconnect();
         connect();
     });

@@ -42,10 +42,10 @@ struct sentinel_peer {
 
 /// The answers of a sentinel to one round of questions.
 struct sentinel_report {
-    /// From SENTINEL MYID. Empty if the sentinel does not tell it.
+    /// From SENTINEL MYID. Empty if the sentinel does not report it.
     std::optional<std::uint64_t> id;
     /// The primary and its configuration epoch. Both are empty if the sentinel does not know the
-    /// name, or told an invalid address. The address comes from GET-MASTER-ADDR-BY-NAME.
+    /// name, or reported an invalid address. The address comes from GET-MASTER-ADDR-BY-NAME.
     std::optional<server_address> primary;
     std::optional<std::uint64_t> epoch;
     /// How long the sentinel has had this primary, by its wall clock. The time begins anew with a

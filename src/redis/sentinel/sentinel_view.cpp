@@ -62,7 +62,7 @@ sentinel_view::sentinel_view(options const& o)
         sentinels_.push_back({.number = last_number_++,
                               .address = {.host = at.host, .port = at.port},
                               .listed_id = {},
-                              .told_id = {},
+                              .own_id = {},
                               .news = {}});
     }
 }
@@ -112,13 +112,13 @@ sentinel_view::action sentinel_view::report(unsigned number, sentinel_report con
     }
     auto const found = directory_.answered(*member, primary, begun, now);
     if (found == action::move) begin_use(now);
-    return heed(found);
+    return apply(found);
 }
 
 /// The member that has answered. Empty if it does not count.
 std::optional<unsigned> sentinel_view::identify(sentinel& s, sentinel_report const& r) {
     auto& all = directory_.members();
-    s.told_id = r.id;
+    s.own_id = r.id;
     std::optional<unsigned> member;
     if (s.listed_id) {
         if (r.id == s.listed_id) member = all.find(*r.id);
@@ -146,7 +146,7 @@ void sentinel_view::learn(unsigned member, sentinel_report const& r) {
     };
     auto const is_configured = [&](std::uint64_t id) {
         return std::any_of(sentinels_.begin(), sentinels_.end(),
-                           [&](sentinel const& s) { return !s.listed_id && s.told_id == id; });
+                           [&](sentinel const& s) { return !s.listed_id && s.own_id == id; });
     };
     std::erase_if(sentinels_, [&](sentinel const& s) {
         return s.listed_id && (!counts(*s.listed_id) || is_configured(*s.listed_id));
@@ -169,7 +169,7 @@ void sentinel_view::learn(unsigned member, sentinel_report const& r) {
         sentinels_.push_back({.number = last_number_++,
                               .address = peer.address,
                               .listed_id = peer.id,
-                              .told_id = {},
+                              .own_id = {},
                               .news = {}});
     }
 }
@@ -196,15 +196,15 @@ std::string sentinel_view::refused_announcements() const {
 }
 
 sentinel_view::action sentinel_view::announced(server_address const& server, time_point now) {
-    return heed(directory_.switched(numbers_.number_of(server), now));
+    return apply(directory_.switched(numbers_.number_of(server), now));
 }
 
 sentinel_view::action sentinel_view::leave(protocol::leave_reason r, time_point now) {
-    return heed(directory_.leave(r, now));
+    return apply(directory_.leave(r, now));
 }
 
 /// Answers from before a primary was left count no more: each sentinel is asked again.
-sentinel_view::action sentinel_view::heed(action a) {
+sentinel_view::action sentinel_view::apply(action a) {
     if (a != action::leave) return a;
     for (auto& s : sentinels_) s.pending = s.pending || s.failure == errc{};
     return a;
@@ -258,8 +258,8 @@ protocol::time_point sentinel_view::named_since(time_point now) const {
     std::array<time_point, members::capacity> since{};
     unsigned n = 0;
     directory_.members().counted().for_each([&](unsigned i) {
-        auto const told = directory_.answer_of(i, now);
-        if (!told.answered || told.primary != directory_.named() || !named_since_[i]) return;
+        auto const answer = directory_.answer_of(i, now);
+        if (!answer.answered || answer.primary != directory_.named() || !named_since_[i]) return;
         since[n++] = *named_since_[i];
     });
     auto const needed = directory_.majority(now);

@@ -70,7 +70,7 @@ public:
         server_address address;
         /// Of a sentinel that others have listed. Empty for a configured address.
         std::optional<std::uint64_t> listed_id;
-        std::optional<std::uint64_t> told_id;
+        std::optional<std::uint64_t> own_id;
         bool pending = true;              ///< neither answer nor failure since it was asked
         errc failure = errc::unreachable; ///< errc{}: it has answered
         bool announces = true;            ///< fail-overs, as far as is known
@@ -112,7 +112,7 @@ public:
     /// Its address.
     std::optional<server_address> primary() const;
     /// A time at which a majority named it already, by the sentinels' own words; now if they do not
-    /// tell.
+    /// report.
     time_point named_since(time_point now) const;
     bool confirmed(time_point now) const { return directory_.confirmed(now); }
     time_point confirmed_until() const { return directory_.confirmed_until(); }
@@ -144,7 +144,7 @@ private:
     void learn(unsigned member, sentinel_report const&);
     void note(sentinel&, sentinel_report const&) const;
     static void fail(sentinel&, errc, std::string_view message);
-    action heed(action);
+    action apply(action);
     void begin_use(time_point now) noexcept;
 
     options const options_;

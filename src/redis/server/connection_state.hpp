@@ -62,10 +62,10 @@ struct connection_state {
     bool relies_on_pushes() const { return words.tracked && !services.has(degradation::no_push); }
     bool awaits_ages() const { return policy.awaits_ages(owner.awaits_ages(number)); }
 
-    void tell_available() {
+    void notify_available() {
         if (policy.on_available()) owner.on_available(number);
     }
-    void tell_unavailable() {
+    void notify_unavailable() {
         if (policy.on_unavailable()) owner.on_unavailable(number);
     }
 
@@ -86,8 +86,8 @@ struct connection_state {
     missing_services services; ///< of the present server
     wording words;             ///< for the present server
     session_refusal refusal;
-    std::string reason_message; ///< why the instance cannot be asked
-    bool needs_watch = false;   ///< the end of the turn arms the timer of the watch
+    std::string reason_message;     ///< why the instance cannot be asked
+    bool needs_check_timer = false; ///< the end of the turn arms the timer of the checks
     bool stopped = false;
 };
 

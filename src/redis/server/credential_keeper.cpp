@@ -9,7 +9,7 @@ namespace holdfast::redis {
 
 namespace {
 
-/// The time that is left, by the wall clock: services tell ends of tokens by that.
+/// The time that is left, by the wall clock: services report ends of tokens by that.
 lease_clock::duration lifetime_of(credentials const& c) {
     using std::chrono::system_clock;
     constexpr auto for_ever = protocol::credential_rules::for_ever;

@@ -27,7 +27,7 @@ void expiry_check::ask(held_grant const& h) {
 }
 
 void expiry_check::ask_next() {
-    // The owners of those without one were told when the instance became suspect.
+    // The owners of those without one were answered when the instance became suspect.
     std::erase_if(held_, [](held_grant const& h) { return !h.command.owner; });
     if (!held_.empty()) ask(held_.front());
 }
@@ -40,25 +40,25 @@ std::optional<expiry_check::held_grant> expiry_check::take_asked() {
 }
 
 void expiry_check::take_part(element const& e) {
-    if (e.type == reply_type::number) told_ = milliseconds_of(e.value);
+    if (e.type == reply_type::number) ttl_ = milliseconds_of(e.value);
     if (!is_error(e.type)) return;
     problem_ = "PTTL: " + presentable(e.value, state_.secrets);
     if (!is_passing(e.value)) state_.services.add(degradation::no_expiry_times, problem_);
 }
 
-expiry_check::finding expiry_check::judge() {
+expiry_check::finding expiry_check::evaluate() {
     constexpr std::int64_t no_key = -2;
-    auto const told = std::exchange(told_, std::nullopt);
-    if (!told) {
+    auto const ttl = std::exchange(ttl_, std::nullopt);
+    if (!ttl) {
         return state_.services.has(degradation::no_expiry_times) ? finding::lasts
                                                                  : finding::unclear;
     }
-    if (*told == no_key) { // released, or its ttl has passed
+    if (*ttl == no_key) { // released, or its ttl has passed
         problem_ = "the key was gone before its time to live was known";
         return finding::unclear;
     }
-    auto const missing = expires_after_ - (state_.now() + milliseconds(*told));
-    if (*told < 0 || missing <= lease_clock::duration::zero()) {
+    auto const missing = expires_after_ - (state_.now() + milliseconds(*ttl));
+    if (*ttl < 0 || missing <= lease_clock::duration::zero()) {
         due_ = false;
         return finding::lasts;
     }

@@ -47,10 +47,10 @@ public:
     bool hold(pending_command const&, std::uint64_t number, lease_clock::time_point sent);
     void take_part(element const&);
     /// The reply is complete.
-    finding judge();
+    finding evaluate();
     std::string const& problem() const { return problem_; }
 
-    /// After judge(), or when no reply comes: the answers that were held.
+    /// After evaluate(), or when no reply comes: the answers that were held.
     std::vector<held_grant> take_held() { return std::exchange(held_, {}); }
     /// The answer about whose key the server was asked.
     std::optional<held_grant> take_asked();
@@ -67,7 +67,7 @@ private:
     connection_state& state_;
     bool due_ = false;
     lease_clock::time_point expires_after_{}; ///< the key is to last until then at least
-    std::optional<std::int64_t> told_;
+    std::optional<std::int64_t> ttl_;
     std::vector<held_grant> held_; ///< the first is the one whose key was asked for
     std::string problem_;
 };

@@ -26,7 +26,7 @@ class instance_owner : public turn_owner {
 public:
     /// False if another instance is known to be the server with this run id.
     virtual bool is_new_server(unsigned instance, std::string_view run_id) = 0;
-    /// The server says that a watched key has changed.
+    /// The server says that a tracked key has changed.
     virtual void on_push(unsigned instance, std::string_view key) = 0;
     /// The server says that any key may have changed.
     virtual void on_push_for_all(unsigned instance) = 0;
@@ -36,12 +36,12 @@ public:
     virtual void on_available(unsigned instance) = 0;
     /// The instance took this long to answer a batch of commands.
     virtual void on_round_trip(unsigned /*instance*/, lease_clock::duration) {}
-    /// The instance has told its time.
+    /// The instance has reported its time.
     virtual void on_clock_reading(unsigned /*instance*/, protocol::clock_reading const&) {}
-    /// A server of the instance has told its age at the first contact: it was started at `start` at
-    /// the latest.
+    /// A server of the instance has reported its age at the first contact: it was started at
+    /// `start` at the latest.
     virtual void on_age(unsigned /*instance*/, lease_clock::time_point /*start*/) {}
-    /// True while another instance may soon tell that it is older.
+    /// True while another instance may soon report that it is older.
     virtual bool awaits_ages(unsigned /*instance*/) const { return false; }
     /// The instance may have forgotten leases of this client.
     virtual void on_forgotten(unsigned /*instance*/) {}
@@ -95,8 +95,8 @@ public:
     /// The reason why the instance cannot be asked, or may not grant. errc{} if it can and may.
     virtual errc reason() const = 0;
     virtual std::string reason_message() const = 0;
-    /// The time since which an available instance owes its oldest answer: when the command was
-    /// sent, or when the last reply came if that is later. Empty if it owes none.
+    /// The time since which the oldest answer of an available instance is outstanding: when the
+    /// command was sent, or when the last reply came if that is later. Empty if none is.
     virtual std::optional<lease_clock::time_point> waits_since() const = 0;
     /// True if no command is waiting or under way that could still be answered.
     virtual bool settled() const = 0;

@@ -40,12 +40,12 @@ public:
     /// False: the server need not be a primary, and may be one that another instance has.
     virtual bool votes() const noexcept { return true; }
     /// True if commands of a young server wait for the ages of others. `others`: another instance
-    /// may soon tell its age.
+    /// may soon report its age.
     virtual bool awaits_ages(bool others) const { return others; }
-    /// The server has told its age at the first contact. The owner knows.
+    /// The server has reported its age at the first contact. The owner knows.
     virtual void on_age(lease_clock::time_point /*start*/) {}
 
-    // Before the owner hears of it. False: the deployment tells the owner itself, or need not.
+    // Before the owner hears of it. False: the deployment notifies the owner itself, or need not.
 
     virtual bool on_available() { return true; }
     virtual bool on_unavailable() { return true; }
@@ -55,7 +55,7 @@ protected:
     ~link_policy() = default;
 };
 
-/// Hears what the server tells, and the answers to server_link::ask().
+/// Hears what the server reports, and the answers to server_link::ask().
 class link_listener {
 public:
     /// A connection was made, and is to be probed.

@@ -29,12 +29,12 @@ bool releases(pending_command const& c) {
 
 } // namespace
 
-lock_replies::lock_replies(connection_state& state, server_watch& server, replica_watch& replicas,
-                           pending_releases& kept)
+lock_replies::lock_replies(connection_state& state, server_monitor& server,
+                           replica_monitor& replicas, pending_releases& pending)
     : state_(state)
     , server_(server)
     , replicas_(replicas)
-    , kept_(kept)
+    , pending_(pending)
     , expiry_(state) {}
 
 void lock_replies::begin() {
@@ -128,14 +128,14 @@ void lock_replies::take_answer(pending_command const& c) {
 void lock_replies::on_release(pending_command const& c) {
     using protocol::verdict;
     auto const said = reply_.result().verdict;
-    if (said == verdict::yes || said == verdict::no) return kept_.accepted();
+    if (said == verdict::yes || said == verdict::no) return pending_.accepted();
     // The reply was that of another command. The session ends, and the next one sends it again.
-    if (said != verdict::refused) return kept_.keep(c.owner, state_.now());
+    if (said != verdict::refused) return pending_.keep(c.owner, state_.now());
     // If the ACL forbids the release, it will forbid the next try too. The key goes with its ttl.
     if (state_.services.has(degradation::no_release)) return;
     auto const now = state_.now();
     auto const since = c.answered ? time_of(c.round, now) : now;
-    if (kept_.keep_refused(c.owner, since, now)) state_.needs_watch = true;
+    if (pending_.keep_refused(c.owner, since, now)) state_.needs_check_timer = true;
 }
 
 void lock_replies::answer(pending_command const& c, redis::answer const& a) noexcept {
@@ -185,13 +185,13 @@ bool lock_replies::holds(protocol::command c) const {
     return replicas_.on() && state_.commands.front().waits && protocol::needs_replicas(c);
 }
 
-void lock_replies::tell_held() {
-    state_.commands.take_held([&](held_answer const& h) { tell(h); });
+void lock_replies::answer_all_held() {
+    state_.commands.take_held([&](held_answer const& h) { answer_held(h); });
 }
 
-void lock_replies::tell(held_answer const& h) {
+void lock_replies::answer_held(held_answer const& h) {
     auto const& c = h.command;
-    if (!c.owner) return; // told before: the instance was suspect
+    if (!c.owner) return; // answered before: the instance was suspect
     boost::scope::scope_fail const unanswered([&] { fail_lost(c, errc::out_of_memory); });
     auto const sent = state_.commands.front().sent;
     auto [cause, reason] = objection(c.command, sent);
@@ -222,7 +222,7 @@ bool lock_replies::awaits_expiry(pending_command const& c, std::uint64_t number,
 }
 
 void lock_replies::on_expiry() {
-    switch (expiry_.judge()) {
+    switch (expiry_.evaluate()) {
     case expiry_check::finding::lasts:
         for (auto const& h : expiry_.take_held()) {
             if (!h.command.owner) continue;
@@ -302,7 +302,7 @@ void lock_replies::fail(pending_command const& c, protocol::verdict v, errc caus
 /// The command was sent on a connection that is lost.
 void lock_replies::fail_lost(pending_command const& c, errc cause) noexcept {
     fail(c, protocol::verdict::unknown, cause);
-    if (releases(c)) kept_.keep(c.owner, state_.now());
+    if (releases(c)) pending_.keep(c.owner, state_.now());
 }
 
 void lock_replies::fail_sent(errc cause) noexcept {
@@ -315,12 +315,12 @@ void lock_replies::fail_unsent(errc cause) noexcept {
         server_.unsent(c.type);
         if (c.type == command_type::expiry) fail_held(cause);
         fail(c, protocol::verdict::unsent, cause);
-        if (releases(c)) kept_.keep(c.owner, state_.now());
+        if (releases(c)) pending_.keep(c.owner, state_.now());
     });
 }
 
 void lock_replies::fail_sent_to_suspect() {
-    auto const tell = [&](pending_command& c) {
+    auto const fail_one = [&](pending_command& c) {
         if (!c.owner) return;
         auto copy = c;
         c.answered = true;
@@ -331,8 +331,8 @@ void lock_replies::fail_sent_to_suspect() {
         }
         fail(copy, protocol::verdict::unknown, errc::instance_timeout);
     };
-    expiry_.visit_held(tell);
-    state_.commands.visit_sent(tell);
+    expiry_.visit_held(fail_one);
+    state_.commands.visit_sent(fail_one);
 }
 
 } // namespace holdfast::redis

@@ -10,8 +10,8 @@
 #include "redis/server/connection_state.hpp"
 #include "redis/server/expiry_check.hpp"
 #include "redis/server/pending_releases.hpp"
-#include "redis/server/replica_watch.hpp"
-#include "redis/server/server_watch.hpp"
+#include "redis/server/replica_monitor.hpp"
+#include "redis/server/server_monitor.hpp"
 #include "redis/wire/lock_kind.hpp"
 
 #include <cstdint>
@@ -23,14 +23,14 @@ namespace holdfast::redis {
 /// All calls are made within a turn.
 class lock_replies {
 public:
-    lock_replies(connection_state&, server_watch&, replica_watch&, pending_releases&);
+    lock_replies(connection_state&, server_monitor&, replica_monitor&, pending_releases&);
 
     /// A new connection.
     void begin();
     void take_part(pending_command&, element const&);
     void on_reply(pending_command);
     /// The reply to WAIT has come: gives the answers that were held for it.
-    void tell_held();
+    void answer_all_held();
 
     void take_expiry(element const& e) { expiry_.take_part(e); }
     void on_expiry();
@@ -39,7 +39,7 @@ public:
     // Answers in place of the server. Releases are kept.
     //
 
-    /// Forgets the held answers, and tells no owner.
+    /// Forgets the held answers, and answers no owner.
     void clear() noexcept { expiry_.take_held(); }
     /// The connection is gone. The server may have carried out the commands that were sent.
     void fail_sent(errc cause) noexcept;
@@ -58,7 +58,7 @@ private:
     std::pair<errc, std::string_view> missing_replicas(protocol::command) const noexcept;
     void answer(pending_command const&, redis::answer const&) noexcept;
     void answer_for_node(pending_command const&, redis::answer) noexcept;
-    void tell(held_answer const&);
+    void answer_held(held_answer const&);
     void answer_held(pending_command const&, std::uint64_t number, errc, std::string_view reason);
     bool awaits_expiry(pending_command const&, std::uint64_t number, lease_clock::time_point sent);
     void refuse_held();
@@ -69,9 +69,9 @@ private:
     void fail_lost(pending_command const&, errc cause) noexcept;
 
     connection_state& state_;
-    server_watch& server_;
-    replica_watch& replicas_;
-    pending_releases& kept_;
+    server_monitor& server_;
+    replica_monitor& replicas_;
+    pending_releases& pending_;
     expiry_check expiry_;
     lock_reply reply_;
     bool taken_over_ = false; ///< another server gets the command whose replies are being read

@@ -27,12 +27,12 @@ void reconnector::begin_pause() {
     at_ = owner_.time() + policy_.next(owner_.random_bits());
 }
 
-bool reconnector::asks_for_credentials(mending_sources sources) {
+bool reconnector::asks_for_credentials(setup_sources sources) {
     if (!sources.credentials) return false;
     return !sources.files || ++file_checks_ % file_checks_for_a_question == 0;
 }
 
-lease_clock::duration reconnector::pause(mending_sources sources) const noexcept {
+lease_clock::duration reconnector::pause(setup_sources sources) const noexcept {
     auto const left = at_ - owner_.time();
     if (sources.files) return std::min<lease_clock::duration>(left, between_file_checks);
     if (sources.credentials) return std::min<lease_clock::duration>(left, between_questions);

@@ -17,9 +17,9 @@ namespace holdfast::redis {
 
 namespace asio = boost::asio;
 
-/// The places outside of the server that may mend a connection: they are looked at more often than
+/// The places outside of the server that may fix a connection: they are looked at more often than
 /// the server is asked.
-struct mending_sources {
+struct setup_sources {
     bool files = false;       ///< of TLS
     bool credentials = false; ///< that change
 };
@@ -31,8 +31,8 @@ public:
 
     /// A connection has ended, or could not be made.
     void ended(lease_clock::duration up_for, protocol::fault f) { policy_.ended(up_for, f); }
-    /// The setup has changed. True if it was the fault of the setup, so that it may be mended.
-    bool mended() { return policy_.mended(); }
+    /// The setup has changed. True if it was the fault of the setup, so that it may be fixed.
+    bool setup_changed() { return policy_.setup_changed(); }
     /// Another server takes the place of the last one: the pauses were about that.
     void forget();
 
@@ -41,18 +41,18 @@ public:
     void end_pause() { at_ = owner_.time(); }
     bool due() const { return owner_.time() >= at_; }
     /// The source of credentials is asked while the pause goes on.
-    bool asks_for_credentials(mending_sources);
+    bool asks_for_credentials(setup_sources);
 
     /// Calls `(user.*work)()` at the end of the pause, or earlier to look at the sources.
     template <class User>
-    void arm(mending_sources sources, std::weak_ptr<User> user, void (User::*work)()) {
+    void arm(setup_sources sources, std::weak_ptr<User> user, void (User::*work)()) {
         timer_.arm(pause(sources), std::move(user), work);
     }
     void cancel() { timer_.cancel(); }
     void forget_timer() noexcept { timer_.forget(); }
 
 private:
-    lease_clock::duration pause(mending_sources) const noexcept;
+    lease_clock::duration pause(setup_sources) const noexcept;
 
     instance_owner& owner_;
     std::chrono::milliseconds max_pause_;

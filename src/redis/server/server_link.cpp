@@ -19,15 +19,15 @@ server_link::server_link(asio::any_io_executor executor, unsigned number,
     , state_(number, std::move(options), owner, credentials_->secrets(), deployment)
     , server_(state_)
     , replicas_(state_, server_)
-    , kept_(state_.options.max_pending_releases, state_.counts,
-            [this](std::size_t count) { state_.status.set_pending_releases(count); })
-    , locks_(state_, server_, replicas_, kept_)
+    , pending_(state_.options.max_pending_releases, state_.counts,
+               [this](std::size_t count) { state_.status.set_pending_releases(count); })
+    , locks_(state_, server_, replicas_, pending_)
     , reauthentication_(state_, *credentials_)
     , factory_(std::move(factory))
     , location_(std::in_place, executor, state_.options.address, factory_, state_.options.tls,
                 state_.options.tls_name)
     , reconnector_(executor, owner, state_.options.max_reconnect_delay)
-    , watch_timer_(executor, owner) {}
+    , check_timer_(executor, owner) {}
 
 server_link::~server_link() {
     abandon();
@@ -37,7 +37,7 @@ void server_link::start() {
     state_.live.start(state_.now());
     boundary_.run([&] {
         connect();
-        arm_watch();
+        arm_check_timer();
     });
 }
 
@@ -45,8 +45,8 @@ void server_link::stop() {
     if (std::exchange(state_.stopped, true)) return;
     credentials_->close();
     reconnector_.cancel();
-    watch_timer_.cancel();
-    kept_.stop();
+    check_timer_.cancel();
+    pending_.stop();
     if (!boundary_.run([&] { end_session(errc::shut_down, "the client was shut down"); }))
         boundary_.run([&] { lose(errc::shut_down, {}); });
 }
@@ -55,11 +55,11 @@ void server_link::abandon() noexcept {
     state_.stopped = true;
     credentials_->close();
     reconnector_.forget_timer();
-    watch_timer_.forget();
+    check_timer_.forget();
     if (auto const s = std::exchange(session_, nullptr)) s->close();
     state_.commands.clear();
     locks_.clear();
-    kept_.stop();
+    pending_.stop();
 }
 
 //
@@ -108,7 +108,7 @@ void server_link::end_session(errc cause, std::string_view message, protocol::fa
     reconnector_.ended(state_.live.up_for(state_.now()), f);
     if (probing_ && !probe_.heard() && cause == errc::unreachable) hello_.closed();
     probing_ = false;
-    if (connected()) kept_.session_ended(state_.now());
+    if (connected()) pending_.session_ended(state_.now());
     server_.lost();
     state_.listener.on_connection_lost();
     lose(cause, message);
@@ -117,15 +117,15 @@ void server_link::end_session(errc cause, std::string_view message, protocol::fa
 /// There is no session. Commands that were sent, or that wait for one, get their answers.
 void server_link::lose(errc cause, std::string_view message) {
     state_.live.lost();
-    state_.live.none_queued();
-    tell_state(cause, message);
+    state_.live.none_unsent();
+    notify_state(cause, message);
     locks_.fail_sent(cause);
     locks_.fail_unsent(cause);
 }
 
 void server_link::connect_later() {
     if (state_.stopped) return;
-    kept_.drop_expired(state_.now());
+    pending_.drop_expired(state_.now());
     reconnector_.begin_pause();
     arm_reconnect();
 }
@@ -135,7 +135,7 @@ void server_link::arm_reconnect() {
                      weak_from_this(), &server_link::on_pause);
 }
 
-// While a person has to mend the setup, the files and the source of credentials are asked more
+// While a person has to fix the setup, the files and the source of credentials are asked more
 // often than the server.
 void server_link::on_pause() {
     boundary_.run([&] { try_to_connect(); });
@@ -143,7 +143,7 @@ void server_link::on_pause() {
 
 void server_link::try_to_connect() {
     if (state_.stopped) return;
-    if (location_->files_changed() && reconnector_.mended()) reconnector_.end_pause();
+    if (location_->files_changed() && reconnector_.setup_changed()) reconnector_.end_pause();
     auto const asks = reconnector_.asks_for_credentials(
         {.files = location_->has_files(), .credentials = credentials_->has_source()});
     if (!reconnector_.due() && !asks) return arm_reconnect();
@@ -171,7 +171,7 @@ void server_link::ask_first(std::unique_ptr<batch> questions) {
     questions->sent = state_.now();
     state_.live.probing(questions->sent);
     session_->write(state_.commands.send_first(std::move(questions)));
-    if (state_.live.needs_earlier_check()) arm_watch();
+    if (state_.live.needs_earlier_check()) arm_check_timer();
 }
 
 void server_link::on_probe_reply() {
@@ -199,7 +199,7 @@ void server_link::on_probed() {
         return state_.refusal.set(errc::duplicate_instance,
                                   "another configured address leads to the same server");
     }
-    // A server that does not tell its run id is known by its address, as most clients write it.
+    // A server that does not report its run id is known by its address, as most clients write it.
     identity_ = hash_of(info.run_id.empty() ? status().address : info.run_id);
     state_.words = {.dialect = info.speaks(),
                     .tracked = probe_.tracking(),
@@ -215,13 +215,13 @@ void server_link::on_probed() {
     replicas_.found(info.replicas);
     state_.listener.on_probe(info);
     state_.live.probed(state_.now());
-    state_.live.none_queued();
-    tell_state(errc{}, {});
+    state_.live.none_unsent();
+    notify_state(errc{}, {});
     session_->accepted();
-    kept_.drop_expired(state_.now());
-    send_kept();
+    pending_.drop_expired(state_.now());
+    send_pending();
     reauthentication_.after_probe();
-    state_.tell_available();
+    state_.notify_available();
 }
 
 //
@@ -244,8 +244,8 @@ void server_link::use_credentials(std::string_view problem, bool changed) {
         reconnector_.ended(lease_clock::duration::zero(), protocol::fault::busy);
         return connect_later();
     }
-    auto const mended = changed && reconnector_.mended();
-    if (!mended && !reconnector_.due()) return arm_reconnect();
+    auto const awaited = changed && reconnector_.setup_changed();
+    if (!awaited && !reconnector_.due()) return arm_reconnect();
     open_session();
 }
 
@@ -258,7 +258,7 @@ bool server_link::submit(encoder& encoded, reply_handler_ptr const& owner,
     auto const command = encoded.command();
     auto const releases = command == protocol::command::release;
     if (!available()) {
-        if (releases) kept_.keep(owner, state_.now());
+        if (releases) pending_.keep(owner, state_.now());
         return true;
     }
     auto const added = boundary_.run([&] {
@@ -266,14 +266,14 @@ bool server_link::submit(encoder& encoded, reply_handler_ptr const& owner,
         state_.commands.add(encoded, {.owner = owner, .round = round, .command = command},
                             state_.words);
     });
-    if (!added && releases) kept_.keep(owner, state_.now());
-    if (!connected()) state_.live.queued(state_.now());
+    if (!added && releases) pending_.keep(owner, state_.now());
+    if (!connected()) state_.live.unsent(state_.now());
     return added;
 }
 
 /// Adds all of them to the batch of this turn.
-void server_link::send_kept() {
-    kept_.take([this](reply_handler_ptr owner, lease_clock::time_point since) {
+void server_link::send_pending() {
+    pending_.take([this](reply_handler_ptr owner, lease_clock::time_point since) {
         // The owner got its answer when the release was kept. So `round` is free for the time.
         state_.commands.add_late({.owner = std::move(owner),
                                   .round = short_time(since),
@@ -287,7 +287,7 @@ bool server_link::flush() noexcept {
     if (!boundary_.broken()) {
         boundary_.run([&] {
             send_batches();
-            if (state_.live.needs_earlier_check() || state_.needs_watch) arm_watch();
+            if (state_.live.needs_earlier_check() || state_.needs_check_timer) arm_check_timer();
         });
     }
     if (!boundary_.take()) return true;
@@ -298,15 +298,15 @@ bool server_link::flush() noexcept {
             lose(errc::out_of_memory, {});
             connect_later();
         }
-        arm_watch();
+        arm_check_timer();
     });
     return false;
 }
 
 void server_link::send_batches() {
-    if (available() && connected() && kept_.due(state_.now())) {
-        kept_.drop_expired(state_.now());
-        send_kept();
+    if (available() && connected() && pending_.due(state_.now())) {
+        pending_.drop_expired(state_.now());
+        send_pending();
     }
     auto& commands = state_.commands;
     while (state_.live.current() == protocol::liveness::state::up && !server_.holds() &&
@@ -340,7 +340,7 @@ std::optional<lease_clock::time_point> server_link::waits_since() const {
 }
 
 bool server_link::settled() const {
-    return !available() || !state_.commands.owes_locks();
+    return !available() || !state_.commands.has_lock_commands();
 }
 
 } // namespace holdfast::redis

@@ -1,4 +1,4 @@
-// An instance that is one server. It makes a session, probes and watches the session, and makes it
+// An instance that is one server. It makes a session, probes and checks the session, and makes it
 // again after its end. A pipeline on the session carries the commands.
 //
 // The instance is
@@ -24,8 +24,8 @@
 #include "redis/server/pending_releases.hpp"
 #include "redis/server/reauthentication.hpp"
 #include "redis/server/reconnector.hpp"
-#include "redis/server/replica_watch.hpp"
-#include "redis/server/server_watch.hpp"
+#include "redis/server/replica_monitor.hpp"
+#include "redis/server/server_monitor.hpp"
 #include "redis/wire/probe.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
@@ -141,14 +141,14 @@ public:
     [[nodiscard]] bool submit(pending_command const&) noexcept;
     /// Keeps a release, whose owner has its answer.
     void keep_release(reply_handler_ptr owner, lease_clock::time_point since) {
-        kept_.keep(std::move(owner), since);
+        pending_.keep(std::move(owner), since);
     }
     /// Takes out the pending releases, and calls `take(reply_handler_ptr, since)` for each.
     template <class Take>
-    void take_kept(Take&& take) {
-        kept_.take(take);
+    void take_pending(Take&& take) {
+        pending_.take(take);
     }
-    std::size_t kept() const { return kept_.size(); }
+    std::size_t pending_count() const { return pending_.size(); }
     /// The server may lack grants: its grants do not count for this long.
     void begin_quarantine(lease_clock::duration how_long, std::string_view reason) noexcept {
         boundary_.run([&] { server_.distrust(how_long, reason); });
@@ -184,7 +184,7 @@ private:
     void ask_first(std::unique_ptr<batch>);
     void on_probe_reply();
     void on_probed();
-    void send_kept();
+    void send_pending();
     void send_batches();
 
     // credentials
@@ -200,21 +200,21 @@ private:
     void on_push(element const&);
     bool ends() const { return state_.refusal || state_.stopped; }
 
-    // watch: server_link_watch.cpp
-    void arm_watch();
-    void on_watch();
+    // checks: server_link_checks.cpp
+    void arm_check_timer();
+    void on_check_timer();
     void check();
     void act_on(protocol::liveness::action);
     void came_back();
-    void tell_state(errc cause, std::string_view message) noexcept;
+    void notify_state(errc cause, std::string_view message) noexcept;
 
     asio::any_io_executor executor_;
     link_boundary boundary_;
     std::shared_ptr<credential_keeper> credentials_;
     connection_state state_;
-    server_watch server_;
-    replica_watch replicas_;
-    pending_releases kept_;
+    server_monitor server_;
+    replica_monitor replicas_;
+    pending_releases pending_;
     lock_replies locks_;
     reauthentication reauthentication_;
 
@@ -224,7 +224,7 @@ private:
     std::string moved_to_;             ///< the server; empty: that of the address
     std::shared_ptr<session> session_;
     reconnector reconnector_;
-    turn_timer watch_timer_;
+    turn_timer check_timer_;
     errc reason_ = errc::unreachable;
     lease_clock::time_point replied_at_{}; ///< the last reply
 
@@ -238,7 +238,7 @@ private:
 
     // Pushes
     protocol::push_trust pushes_;
-    bool tells_no_push_ = false;
+    bool pushes_lost_ = false;
     unsigned push_part_ = 0;
     bool invalidation_ = false; ///< the push is an invalidation
 };

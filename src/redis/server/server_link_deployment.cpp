@@ -44,7 +44,7 @@ bool server_link::submit(pending_command const& c) noexcept {
         server_.ask_due();
         state_.commands.add(c, state_.words);
     });
-    if (!connected()) state_.live.queued(state_.now());
+    if (!connected()) state_.live.unsent(state_.now());
     return added;
 }
 

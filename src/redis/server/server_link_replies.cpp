@@ -69,7 +69,7 @@ void server_link::on_reply(pending_command c) {
         break;
     case command_type::wait:
         replicas_.on_reply(c.round);
-        locks_.tell_held();
+        locks_.answer_all_held();
         break;
     case command_type::server_check:
         if (auto const info = server_.on_check()) replicas_.listed(info->replicas);
@@ -111,7 +111,7 @@ void server_link::on_push(element const& e) {
         if (push_part_ != 2 || !invalidation_ || e.type != reply_type::null) return;
         // All keys may be gone: FLUSHALL, FLUSHDB of any database, or a full resync. Grants after
         // the flush come after this push, so none of them counts by mistake. In quarantine, waiters
-        // at this instance are not told: they would only win votes that do not count.
+        // at this instance are not notified: they would only win votes that do not count.
         if (!server_.emptied()) state_.owner.on_push_for_all(state_.number);
     } else if (e.depth == 2 && invalidation_ && push_part_ == 2) {
         state_.owner.on_push(state_.number, e.value);
@@ -124,11 +124,12 @@ void server_link::push_missed(protocol::breach b) {
     if (pushes_.trusted()) return;
     // The server goes on to track keys, so that a push can restore the trust.
     boundary_.run([&] {
-        state_.services.add(degradation::no_push,
-                            "CLIENT TRACKING: it was accepted, but changes of keys were not told");
+        state_.services.add(
+            degradation::no_push,
+            "CLIENT TRACKING: it was accepted, but changes of keys were not pushed");
     });
     // In a turn of its own, those that wait for a push try again, and poll.
-    tells_no_push_ = state_.needs_watch = true;
+    pushes_lost_ = state_.needs_check_timer = true;
     state_.live.check_by(state_.now());
 }
 

@@ -57,8 +57,8 @@ public:
         reason_ = text_if_memory([&] { return reason; });
     }
 
-    /// This server has answered the probe. `uptime`: in seconds; empty if it tells none. True if a
-    /// quarantine has begun.
+    /// This server has answered the probe. `uptime`: in seconds; empty if it reports none. True if
+    /// a quarantine has begun.
     bool connected(protocol::data_origin const& server, std::optional<std::int64_t> uptime,
                    protocol::time_point now) noexcept {
         auto const loss = restarts_.connected(server);
@@ -68,17 +68,17 @@ public:
             begin_for_youth(now, "it may have been restarted");
             return true;
         }
-        if (loss == protocol::forgetting::none || !replaced) return heed(loss, uptime, now);
-        // Of course it is another process. The reason for that is told already.
+        if (loss == protocol::forgetting::none || !replaced) return on_loss(loss, uptime, now);
+        // Of course it is another process. The reason for that is reported already.
         quarantine_.begin(now, max_ttl_);
         return true;
     }
     /// The server has answered a server check. True if a quarantine has begun.
     bool server_checked(protocol::data_origin const& server, bool announced,
                         protocol::time_point now) noexcept {
-        return heed(restarts_.observed(server, announced), {}, now);
+        return on_loss(restarts_.observed(server, announced), {}, now);
     }
-    /// When the server was started at the latest; empty if it does not tell.
+    /// When the server was started at the latest; empty if it does not report.
     std::optional<protocol::time_point> start() const { return start_; }
     /// True if the server was trusted at the first contact, and was started so shortly before that
     /// it may have forgotten locks, if it had any.
@@ -100,7 +100,7 @@ public:
     /// The server announces that all its keys are gone. True if a quarantine has begun.
     bool emptied(protocol::time_point now) noexcept {
         if (!restarts_.emptied()) return false;
-        heed(protocol::forgetting::flush, {}, now);
+        on_loss(protocol::forgetting::flush, {}, now);
         return true;
     }
 
@@ -121,10 +121,10 @@ public:
 
     /// The server's clock shows `shown`; it was asked at `sent`. True if the clock has jumped, so
     /// that a quarantine has begun.
-    bool told_time(protocol::time_point sent, protocol::time_point received,
-                   protocol::duration shown) noexcept {
+    bool on_time(protocol::time_point sent, protocol::time_point received,
+                 protocol::duration shown) noexcept {
         using namespace std::chrono;
-        auto const jumped = clock_.told(sent, received, shown);
+        auto const jumped = clock_.on_time(sent, received, shown);
         doubt_.observed(received, jumped > protocol::duration::zero());
         auto const differs = std::exchange(clock_of_predecessor_, false);
         if (jumped == protocol::duration::zero()) return false;
@@ -192,8 +192,8 @@ private:
         });
     }
 
-    bool heed(protocol::forgetting loss, std::optional<std::int64_t> uptime,
-              protocol::time_point now) noexcept {
+    bool on_loss(protocol::forgetting loss, std::optional<std::int64_t> uptime,
+                 protocol::time_point now) noexcept {
         switch (loss) {
         case protocol::forgetting::none:
             return false;

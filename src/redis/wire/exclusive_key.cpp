@@ -42,7 +42,7 @@ void encode_acquire(codec::request& request, wording w, command_args const& a) {
 }
 
 // CLIENT CACHING applies to the next command only, so PTTL must follow it at once.
-void encode_watch(codec::request& request, wording w, command_args const& a) {
+void encode_track(codec::request& request, wording w, command_args const& a) {
     if (w.tracked) request.push("CLIENT", "CACHING", "YES");
     request.push("PTTL", a.key);
 }
@@ -90,7 +90,7 @@ std::uint8_t replies(command c, bool tracked) {
         return tracked ? 3 : 2;
     case command::inspect:
         return 3;
-    case command::watch:
+    case command::track:
         return tracked ? 2 : 1;
     default:
         return 1;
@@ -101,9 +101,9 @@ void encode(codec::request& request, command c, wording w, command_args const& a
     switch (c) {
     case command::contend:
         encode_acquire(request, w, a);
-        return encode_watch(request, w, a);
-    case command::watch:
-        return encode_watch(request, w, a);
+        return encode_track(request, w, a);
+    case command::track:
+        return encode_track(request, w, a);
     case command::acquire:
     case command::heal:
         return encode_acquire(request, w, a);
@@ -227,7 +227,7 @@ void read_contend(partial_answer& p, sent_command const& c, unsigned left, eleme
     p.answer.push_follows = p.tracked && c.trusts_pushes && !is_error(e.type);
 }
 
-void read_watch(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
+void read_track(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
     if (left != 0) return read_caching(p, c, e);
     if (is_error(e.type)) {
         read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
@@ -278,7 +278,7 @@ void read_survey(partial_answer& p, sent_command const& c, unsigned left, elemen
             p.message = presentable(e.value, c);
             p.answer.cause = classify(e.value);
         }
-        p.tracked = !refused; // it told whether there is a key
+        p.tracked = !refused; // it showed whether there is a key
         p.answer.verdict = refused ? verdict::refused : verdict::yes;
         return read_ttl(p, e);
     case 2:
@@ -327,8 +327,8 @@ void read(partial_answer& p, sent_command const& c, unsigned left, element const
         return read_inspection(p, c, left, e);
     case command::survey:
         return read_survey(p, c, left, e);
-    case command::watch:
-        return read_watch(p, c, left, e);
+    case command::track:
+        return read_track(p, c, left, e);
     case command::contend:
         return read_contend(p, c, left, e);
     default:

@@ -37,9 +37,9 @@ struct joined {
 
 constexpr std::string_view start = "local call,q=redis.call,KEYS[#KEYS] ";
 
-/// call_next(ms) gives the key to the first token of the list for so long, tells its process, and
-/// returns the token; nil if there is none. It stops at our own token if `own` is true, and passes
-/// over that otherwise. A process that cannot be told gets no key, and keeps its place.
+/// call_next(ms) gives the key to the first token of the list for so long, notifies its process,
+/// and returns the token; nil if there is none. It stops at our own token if `own` is true, and
+/// passes over that otherwise. A process that cannot be notified gets no key, and keeps its place.
 constexpr std::string_view call_next =
     "local function call_next(ms,own) local t repeat t=redis.pcall('lpop',q) "
     "if type(t)~='string' then return nil end if own and t==ARGV[1] then return t end "
@@ -48,7 +48,7 @@ constexpr std::string_view call_next =
     "call('set',KEYS[1],t,'px',ms) return t end ";
 
 /// If the key is not ours any more, our token leaves the list, and the server forgets that it was
-/// to tell us.
+/// to notify us.
 constexpr std::string_view release_end =
     "if call('get',KEYS[1])~=ARGV[1] then local n=redis.pcall('lrem',q,0,ARGV[1]) "
     "if type(n)=='number' and n>0 then redis.pcall('set',q..':'..ARGV[1],'','px',1) end return 0 "
@@ -74,7 +74,7 @@ constexpr std::string_view acquire_start =
 /// in ms, and 1 for a place at the front. A refusal is negative: -2 for a key that never expires,
 /// else -3 less the time to live. A value of another program in place of the list stays as it is.
 /// The command that follows registers for our turn, also if the key is ours now. So the server is
-/// given a key to tell of, or it would keep the registration: with its time to live that ends too,
+/// given a key to report, or it would keep the registration: with its time to live that ends too,
 /// if this process dies.
 constexpr std::string_view contend_start =
     "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "

@@ -3,9 +3,9 @@
 // process in line.
 //
 // A release gives the key to the first token for a moment (a reservation), and writes the key
-// `{key}:queue:token`. The process has registered for pushes of that key. So the server tells that
-// process alone. A reservation is no vote: the process asks the instance again, and that answer
-// counts.
+// `{key}:queue:token`. The process has registered for pushes of that key. So the server notifies
+// that process alone. A reservation is no vote: the process asks the instance again, and that
+// answer counts.
 #ifndef HOLDFAST_REDIS_FAIR_KEY_HPP
 #define HOLDFAST_REDIS_FAIR_KEY_HPP
 

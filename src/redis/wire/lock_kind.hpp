@@ -34,7 +34,7 @@ inline constexpr std::size_t dialects = 3;
 /// The form of a command for one instance.
 struct wording {
     redis::dialect dialect = dialect::scripts;
-    /// contend, watch: the server is to push when the key changes (CLIENT TRACKING OPTIN)
+    /// contend, track: the server is to push when the key changes (CLIENT TRACKING OPTIN)
     bool tracked = false;
     /// EVAL instead of EVALSHA: the server has forgotten the script, or refuses EVALSHA
     bool whole_script = false;
@@ -105,7 +105,7 @@ std::span<lock_kind const* const> lock_kinds();
 
 /// True if the command may ask the server to push.
 constexpr bool may_be_tracked(protocol::command c) {
-    return c == protocol::command::contend || c == protocol::command::watch;
+    return c == protocol::command::contend || c == protocol::command::track;
 }
 
 /// A script, and the SHA-1 of its text, by which a server knows it.

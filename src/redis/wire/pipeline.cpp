@@ -25,7 +25,7 @@ void describe(pending_command& c, command_args const& args, wording w) {
 
 pipeline::pipeline()
     : open_(std::make_unique<batch>()) {
-    spare_.reserve(kept_batches);
+    spare_.reserve(retained_batches);
 }
 
 void append(batch& target, pending_command c, std::string_view bytes) {
@@ -52,16 +52,16 @@ void pipeline::add(pending_command c, wording w) {
     append(*open_, std::move(c), scratch_.payload());
 }
 
-bool pipeline::owes_locks() const {
-    auto const owes = [](batch const& b) {
+bool pipeline::has_lock_commands() const {
+    auto const has_locks = [](batch const& b) {
         return !b.held.empty() ||
                std::any_of(b.commands.begin() + static_cast<std::ptrdiff_t>(b.next),
                            b.commands.end(),
                            [](auto const& c) { return c.type == command_type::lock; });
     };
-    return waits() || owes(*open_) ||
+    return waits() || has_locks(*open_) ||
            std::any_of(in_flight_.begin(), in_flight_.end(),
-                       [&](auto const& b) { return owes(*b); });
+                       [&](auto const& b) { return has_locks(*b); });
 }
 
 void pipeline::encode(pending_command const& c, command_args const& args) {
@@ -79,7 +79,7 @@ void pipeline::add_late(pending_command c) {
 void pipeline::wait_in_lane(pending_command c, std::string_view key) {
     auto const lane = protocol::lane_of(c.command);
     auto const hash = boost::hash<std::string_view>()(key);
-    waiting_.push(lane, hash, std::move(c));
+    lanes_.push(lane, hash, std::move(c));
 }
 
 batch& pipeline::send(wording w) {
@@ -102,13 +102,13 @@ batch& pipeline::send_first(std::unique_ptr<batch> b) {
 // it leaves. If that fails, it stays in its lane.
 void pipeline::refill(wording w) {
     while (waits() && open_->commands.size() < max_commands) {
-        auto c = waiting_.front();
+        auto c = lanes_.front();
         auto const args = c.owner->arguments(c.command);
         w.tracked = c.words.tracked;
         describe(c, args, w);
         encode(c, args);
         append(*open_, std::move(c), scratch_.payload());
-        waiting_.pop();
+        lanes_.pop();
     }
 }
 
@@ -134,7 +134,7 @@ std::unique_ptr<batch> pipeline::fresh_batch() {
 }
 
 void pipeline::recycle(std::unique_ptr<batch> b) noexcept {
-    if (spare_.size() == spare_.capacity() || b->bytes.capacity() > kept_bytes) return;
+    if (spare_.size() == spare_.capacity() || b->bytes.capacity() > retained_bytes) return;
     b->bytes.clear();
     b->commands.clear();
     b->written = b->next = 0;
@@ -147,7 +147,7 @@ void pipeline::clear() noexcept {
     in_flight_.clear();
     open_->commands.clear();
     open_->bytes.clear();
-    while (!waiting_.empty()) waiting_.pop();
+    while (!lanes_.empty()) lanes_.pop();
 }
 
 } // namespace holdfast::redis

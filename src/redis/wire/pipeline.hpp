@@ -46,7 +46,7 @@ struct pending_command {
     command_type type = command_type::lock;
     protocol::command command{};
     std::uint8_t replies = 1;  ///< the number of replies still to come
-    bool answered : 1 = false; ///< the owner was told before the reply came
+    bool answered : 1 = false; ///< the owner was answered before the reply came
     bool fenced : 1 = false;   ///< a grant comes with a number
     bool loaded : 1 = false;   ///< its scripts were loaded for it
     bool asking : 1 = false;   ///< ASKING goes before it, see redis/server/link_policy.hpp
@@ -108,7 +108,7 @@ public:
     bool has_room() const { return in_flight_.size() < max_in_flight; }
     bool idle() const { return in_flight_.empty(); }
     /// True if a lock's command is unsent, or has no reply yet. Others may be under way always.
-    bool owes_locks() const;
+    bool has_lock_commands() const;
     /// The batch that is being answered. The pipeline must not be idle.
     batch const& front() const { return *in_flight_.front(); }
     /// From now on a batch with grants ends with WAIT, unless that is for no replicas.
@@ -133,9 +133,9 @@ public:
         in_flight_.front()->held.push_back({.command = std::move(c), .number = number});
     }
     bool holds() const { return !front().held.empty(); }
-    /// Takes the answers out that were held, and calls `tell(held_answer)` for each.
-    template <class Tell>
-    void take_held(Tell&& tell);
+    /// Takes the answers out that were held, and calls `take(held_answer)` for each.
+    template <class Take>
+    void take_held(Take&& take);
     /// A new connection: forgets the reply that was being read.
     void restart() { reader_ = {}; }
 
@@ -156,7 +156,7 @@ public:
 
 private:
     /// True if there are commands that no batch has taken yet.
-    bool waits() const { return !waiting_.empty(); }
+    bool waits() const { return !lanes_.empty(); }
     void wait_in_lane(pending_command, std::string_view key);
     void encode(pending_command const&, command_args const&);
     void refill(wording);
@@ -164,13 +164,13 @@ private:
     std::unique_ptr<batch> fresh_batch();
     void recycle(std::unique_ptr<batch>) noexcept;
 
-    static constexpr std::size_t kept_batches = 2;
-    static constexpr std::size_t kept_bytes = 256 * 1024;
+    static constexpr std::size_t retained_batches = 2;
+    static constexpr std::size_t retained_bytes = 256 * 1024;
 
     std::unique_ptr<batch> open_;
     std::vector<std::unique_ptr<batch>> in_flight_;
     std::vector<std::unique_ptr<batch>> spare_;
-    protocol::lanes<pending_command> waiting_;
+    protocol::lanes<pending_command> lanes_;
     replica_wait wait_;
     codec::request scratch_;
     reply_reader reader_;
@@ -183,14 +183,14 @@ bool pipeline::read(std::string_view& bytes, User& user) {
         // Pushes come between replies:
         // https://redis.io/docs/latest/develop/reference/protocol-spec/ ("Pushes")
         auto const is_push = bytes.front() == '>';
-        auto const owed = !in_flight_.empty() && !in_flight_.front()->answered();
-        reader_.allow(owed && front().commands[front().next].type == command_type::question
+        auto const expected = !in_flight_.empty() && !in_flight_.front()->answered();
+        reader_.allow(expected && front().commands[front().next].type == command_type::question
                           ? reply_reader::max_map_reply
                           : reply_reader::max_reply);
         auto const progress = reader_.read(bytes, [&](element const& e) {
             if (is_push) {
                 user.on_push(e);
-            } else if (owed) {
+            } else if (expected) {
                 auto& front = *in_flight_.front();
                 user.on_part(front.commands[front.next], e);
             }
@@ -202,7 +202,7 @@ bool pipeline::read(std::string_view& bytes, User& user) {
         if (progress == reply_reader::progress::incomplete) return true;
         bytes.remove_prefix(reader_.consumed());
         if (is_push) continue;
-        if (!owed) {
+        if (!expected) {
             problem_ = "a reply to no command";
             return false;
         }
@@ -226,13 +226,13 @@ bool pipeline::read(std::string_view& bytes, User& user) {
     return true;
 }
 
-template <class Tell>
-void pipeline::take_held(Tell&& tell) {
+template <class Take>
+void pipeline::take_held(Take&& take) {
     auto& held = in_flight_.front()->held;
-    // `tell` may add commands to the open batch, but holds none.
+    // `take` may add commands to the open batch, but holds none.
     for (auto& h : held) {
-        auto const told = std::move(h);
-        tell(told);
+        auto const answer = std::move(h);
+        take(answer);
     }
     held.clear();
 }
@@ -241,9 +241,9 @@ template <class Fail>
 void pipeline::take_unsent(Fail&& fail) {
     auto open = std::exchange(open_->commands, {});
     open_->bytes.clear();
-    auto waiting = std::exchange(waiting_, {});
+    auto lanes = std::exchange(lanes_, {});
     for (auto& c : open) fail(std::move(c));
-    while (!waiting.empty()) fail(waiting.pop());
+    while (!lanes.empty()) fail(lanes.pop());
 }
 
 template <class Fail>

@@ -111,7 +111,7 @@ std::unique_ptr<batch> probe::next(introduction const& i) {
         awaited_ = q.count();
         return q.take();
     }
-    judge();
+    evaluate();
     return nullptr;
 }
 
@@ -160,10 +160,10 @@ bool probe::compares_natively() const {
 }
 
 // Without scripts, only native compare-and-delete releases a lock.
-void probe::judge() {
+void probe::evaluate() {
     info_.flushes = flushes_;
     if (!has_fsync_) {
-        lack(degradation::no_durability_check, "CONFIG GET", "it does not tell appendfsync");
+        lack(degradation::no_durability_check, "CONFIG GET", "it does not report appendfsync");
     }
     if (no_eval_.empty()) return;
     if (compares_natively()) {
@@ -311,7 +311,7 @@ void probe::take_reply(step s, element const& e) {
     }
 }
 
-// Fields and values in turn. INFO tells the same and more, but may be refused.
+// Fields and values in turn. INFO reports the same and more, but may be refused.
 void probe::take_hello(std::string_view part) {
     if (!std::exchange(is_value_, !is_value_)) {
         field_ = part;
@@ -354,9 +354,9 @@ void probe::take_info(std::string_view text) {
                       protocol::fault::broken);
     }
     has_info_ = true;
-    auto const told = std::exchange(info_, *info);
-    if (info_.version.empty()) info_.product = told.product;
-    if (info_.version.empty()) info_.version = told.version;
+    auto const before = std::exchange(info_, *info);
+    if (info_.version.empty()) info_.product = before.product;
+    if (info_.version.empty()) info_.version = before.version;
     if (info_.run_id.empty()) {
         lack(degradation::no_restart_check, "INFO", "it does not name the server process, run_id");
     }

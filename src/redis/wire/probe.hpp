@@ -60,7 +60,7 @@ public:
     // Once the probe is over.
 
     server_info const& info() const { return info_; }
-    /// True if the server pushes when a watched key changes.
+    /// True if the server pushes when a tracked key changes.
     bool tracking() const { return tracking_; }
     /// True if scripts are sent whole, because the server refuses EVALSHA.
     bool whole_scripts() const { return !no_evalsha_.empty(); }
@@ -101,7 +101,7 @@ private:
     class questionnaire;
 
     std::unique_ptr<batch> ask_all(introduction const&);
-    void judge();
+    void evaluate();
     bool compares_natively() const;
     void refuse(errc, std::string_view message, protocol::fault);
     void refuse(std::string_view error, std::string_view message);
@@ -132,7 +132,7 @@ private:
     bool votes_ = true;
     bool has_info_ = false;
     bool has_password_ = false;
-    bool has_fsync_ = false; ///< the server has told appendfsync
+    bool has_fsync_ = false; ///< the server has reported appendfsync
     bool tracking_ = false;
     bool fsync_always_ = false;
     bool relaxed_by_rewrite_ = false; ///< no-appendfsync-on-rewrite

@@ -54,22 +54,22 @@ errc replica_waits::cause() const {
 
 void replica_waits::connected(std::optional<protocol::replica_list> const& list) {
     guard_.connected(list);
-    tell();
+    update_reason();
 }
 
 void replica_waits::listed(std::optional<protocol::replica_list> const& list) {
     guard_.listed(list);
-    tell();
+    update_reason();
 }
 
 void replica_waits::take_part(element const& e, secret_list const& secrets) {
-    told_ = 0;
+    confirmed_ = 0;
     if (is_error(e.type)) return take_error(e.value, secrets);
     refused_ = {};
     demoted_ = false;
     if (e.type != reply_type::number) return;
     constexpr std::int64_t most = std::numeric_limits<int>::max();
-    told_ = static_cast<unsigned>(std::clamp<std::int64_t>(number_of(e.value), 0, most));
+    confirmed_ = static_cast<unsigned>(std::clamp<std::int64_t>(number_of(e.value), 0, most));
 }
 
 void replica_waits::take_error(std::string_view error, secret_list const& secrets) {
@@ -85,12 +85,12 @@ void replica_waits::take_reply(unsigned asked, bool grants) {
     } else if (asked == 0) {
         guard_.refuses(false);
     } else {
-        covered_ = guard_.waited(told_, grants);
+        covered_ = guard_.waited(confirmed_, grants);
     }
-    tell();
+    update_reason();
 }
 
-void replica_waits::tell() {
+void replica_waits::update_reason() {
     switch (guard_.current()) {
     case state::votes:
         reason_.clear();

@@ -44,7 +44,7 @@ public:
         return {.replicas = on() && votes() ? guard_.needed() : 0, .timeout = timeout_};
     }
 
-    /// A new connection, or a server check. `list` is empty if the server does not tell.
+    /// A new connection, or a server check. `list` is empty if the server does not report.
     void connected(std::optional<protocol::replica_list> const&);
     void listed(std::optional<protocol::replica_list> const&);
 
@@ -61,13 +61,13 @@ public:
 
 private:
     void take_error(std::string_view, secret_list const&);
-    void tell();
+    void update_reason();
 
     protocol::replica_guard guard_;
     std::chrono::milliseconds timeout_;
     std::string reason_;
     // The reply to WAIT
-    unsigned told_ = 0;
+    unsigned confirmed_ = 0;
     bool covered_ = false, demoted_ = false;
     errc refused_{}; ///< not errc{}: it was an error
     std::string refusal_;

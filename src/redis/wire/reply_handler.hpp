@@ -49,10 +49,10 @@ struct answer {
     errc cause{}; ///< set if the verdict is unsent, unknown or refused
     /// The server's own message, or the reason why the connection was lost. Valid during the call.
     std::string_view message{};
-    bool ttl_known = false; ///< contend, inspect, watch, survey: `ttl_left` is valid
+    bool ttl_known = false; ///< contend, inspect, track, survey: `ttl_left` is valid
     /// The key's time to live. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left{};
-    bool push_follows = false; ///< contend, watch: a push will come when the key changes
+    bool push_follows = false; ///< contend, track: a push will come when the key changes
     /// contend for a fair lock, refused: the turn has come since. A push that follows is for the
     /// turn, not for each change.
     bool called = false;

@@ -18,7 +18,7 @@ namespace holdfast::redis {
 struct server_info {
     std::string product; ///< "redis" or "valkey"
     std::string version;
-    std::string run_id; ///< new with every start of the server; empty: the server does not tell
+    std::string run_id; ///< new with every start of the server; empty: the server does not report
     bool replica = false;
     std::string replication_id{}; ///< a new one after each time as a replica
     bool promoted = false;        ///< the server still reports that it was a replica
@@ -27,9 +27,9 @@ struct server_info {
     /// The policy by which the server may delete keys that expire. Empty if it deletes none.
     std::string eviction{};
     bool logs_writes = false; ///< appendonly is on; says nothing about appendfsync
-    /// In seconds, by the wall clock. Empty if the server does not tell a whole number.
+    /// In seconds, by the wall clock. Empty if the server does not report a whole number.
     std::optional<std::int64_t> uptime{};
-    /// The keys of which the server tells clients when they change.
+    /// The keys of which the server notifies clients when they change.
     std::int64_t tracked_keys = 0;
     bool is_dragonfly = false;
     /// Empty if the server does not list its replicas.

@@ -80,7 +80,7 @@ bool acquirer::admit(operation& op) {
     }
     auto const& options = call.lock->options();
     op.set_ttl(options.ttl);
-    op.watched = options.watchdog;
+    op.renewed = options.watchdog;
     auto const* const adopted = call.adopted.get();
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
@@ -215,7 +215,7 @@ void acquirer::settle(active_queue& q, lease_clock::time_point now) {
     for (;;) {
         auto const action = q.machine.next(now, instances_.voters());
         if (action.empty()) return schedule(q);
-        if (!action.watch.empty()) ask_to_push(q, action.watch);
+        if (!action.track.empty()) ask_to_push(q, action.track);
         switch (action.effect) {
         case effect::try_all:
         case effect::try_arbiter:
@@ -269,7 +269,7 @@ void acquirer::forget(active_queue& q) noexcept {
 void acquirer::put_back(active_queue& q) noexcept {
     timers_.cancel(q);
     q.waiting_hook::unlink();
-    if (auto const w = std::exchange(q.watch, nullptr)) w->queue = nullptr;
+    if (auto const w = std::exchange(q.tracking, nullptr)) w->queue = nullptr;
     q.lock.reset();
     q.round = {};
     queues_.give_back(static_cast<queue&>(q));
@@ -277,11 +277,11 @@ void acquirer::put_back(active_queue& q) noexcept {
 
 // A queue whose round has answers for a report is not folded.
 void acquirer::fold(active_queue& q) noexcept {
-    using kept = decltype(active_tenure::round_trip);
+    using stored = decltype(active_tenure::round_trip);
     auto& t = *q.tenure.detach(); // keys_ has this reference now
     t.queue = nullptr;
-    t.round_trip = std::chrono::duration_cast<kept>(
-        std::min<protocol::duration>(q.machine.folded().round_trip, kept::max()));
+    t.round_trip = std::chrono::duration_cast<stored>(
+        std::min<protocol::duration>(q.machine.folded().round_trip, stored::max()));
     keys_.replace(key_entry(q), key_entry(t));
     put_back(q);
 }
@@ -315,7 +315,7 @@ void acquirer::clear() noexcept {
     queues_.for_each([](queue& q) {
         q.machine.abandon();
         q.tenure.detach();
-        q.watch.detach();
+        q.tracking.detach();
     });
 }
 

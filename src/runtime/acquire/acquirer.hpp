@@ -179,14 +179,14 @@ private:
     void on_outage(active_tenure&, errc);
     void fail_impatient(active_queue&, errc);
 
-    // Questions about the state of a key: acquirer_watch.cpp
+    // Questions about the state of a key: acquirer_questions.cpp
     void begin_inspection(active_queue&);
     void inspect(active_queue&, protocol::instance_set);
     void on_inspection(active_tenure&, unsigned instance, redis::answer const&);
     void on_inspected(active_queue&);
     void listen(active_queue&);
     void ask_to_push(active_queue&, protocol::instance_set);
-    void on_watched(active_tenure&, unsigned instance, std::uint32_t round, redis::answer const&);
+    void on_tracked(active_tenure&, unsigned instance, std::uint32_t round, redis::answer const&);
     bool wake(unsigned instance, std::string_view key);
 
     turn& turn_;

@@ -36,7 +36,7 @@ std::uint64_t fence_hint() {
 bool acquirer::on_answer(active_tenure& t, unsigned instance, protocol::command c,
                          std::uint32_t round, redis::answer const& a) {
     if (c == protocol::command::inspect) return on_inspection(t, instance, a), false;
-    if (c == protocol::command::watch) return on_watched(t, instance, round, a), false;
+    if (c == protocol::command::track) return on_tracked(t, instance, round, a), false;
     if (!t.adopts) return on_try_answer(t, instance, c, round, a);
     if (t.queue == nullptr) return false;
     return on_try_answer(t, instance, protocol::command::acquire, round, a);
@@ -115,7 +115,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     t.machine = protocol::tenure(instances_.size(), options.ttl, options.watchdog,
                                  protocol::spread_renewal_period(options.ttl, spread));
     // No other client can need the votes that an adoption asks for, so it waits for late ones too.
-    if (!op.adopts) t.machine.heed(instances_.round_trips());
+    if (!op.adopts) t.machine.set_usual(instances_.round_trips());
     t.adopts = op.adopts;
     t.fair = q.machine.is_fair();
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
@@ -147,7 +147,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     t.adopts = false;
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted->fence));
-        t.machine.heed(instances_.round_trips());
+        t.machine.set_usual(instances_.round_trips());
     }
     return winner;
 }

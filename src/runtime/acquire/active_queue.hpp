@@ -40,7 +40,7 @@ public:
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;
     active_tenure_ptr tenure;
-    active_tenure_ptr watch;         ///< asks about the key, and does not acquire it
+    active_tenure_ptr tracking;      ///< asks about the key, and does not acquire it
     lease_clock::time_point asked{}; ///< start of the last round
     round_record round;
     waiting_line::place in_line; ///< of a fair lock

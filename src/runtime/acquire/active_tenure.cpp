@@ -53,7 +53,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
     case command::acquire:
     case command::contend:
     case command::inspect:
-    case command::watch:
+    case command::track:
     case command::survey:
         break;
     }

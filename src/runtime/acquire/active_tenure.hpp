@@ -30,9 +30,9 @@ class active_tenure;
 using active_tenure_ptr = boost::intrusive_ptr<active_tenure>;
 
 /// Answers to commands that were not sent. The driver gives these answers in the next turn. A
-/// healing has no answer that anybody waits for. Of the other commands, only a release may be owed
-/// together with one more: a later one makes the answers to an earlier one useless.
-struct owed_answers {
+/// healing has no answer that anybody waits for. Of the other commands, only a release may be
+/// outstanding together with one more: a later one makes the answers to an earlier one useless.
+struct outstanding_answers {
     protocol::instance_set unsent;   ///< of `command`, because a link has failed
     protocol::instance_set releases; ///< the same, of releases
     protocol::instance_set gone;     ///< raise: these were not reachable
@@ -47,8 +47,8 @@ struct tenure_extras {
     std::string adopted_token; ///< not changed as long as the tenure is in use
 };
 
-/// In use from the first command of a try until the last release is answered. The watch of a key
-/// uses a tenure too, for its questions. The derived class passes answers and timers to the
+/// In use from the first command of a try until the last release is answered. The tracking of
+/// a key uses a tenure too, for its questions. The derived class passes answers and timers to the
 /// acquirer during a try, and then to the lease keeper.
 class active_tenure : public timed, public redis::reply_handler {
 public:
@@ -104,11 +104,11 @@ private:
     }
 
 public:
-    owed_answers owed;
-    active_tenure_ptr next_owed; ///< the driver's list keeps its tenures in use
+    outstanding_answers outstanding;
+    active_tenure_ptr next_outstanding; ///< the driver's list keeps its tenures in use
     protocol::tenure machine{1, {}, false};
     detail::lock_state_ptr lock;
-    active_queue* queue = nullptr;     ///< of the try, tenure or watch; null if it is folded
+    active_queue* queue = nullptr;     ///< of the try, tenure or tracking; null if it is folded
     lease_record* lease = nullptr;     ///< the lease that is held
     operation* releaser = nullptr;     ///< completes when the key has been released
     lease_clock::time_point counted{}; ///< when the instances' counters were last written

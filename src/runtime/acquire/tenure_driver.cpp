@@ -23,9 +23,9 @@ void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a)
         auto const there = instances_.reachable();
         send(t, command::raise, a.raise & there, t.machine.round_number());
         // An instance that has granted may be unreachable now. That instance gets no command, so
-        // the driver owes its answer.
-        t.owed.gone = t.owed.gone | (a.raise - there);
-        if (!t.owed.gone.empty()) owe(t);
+        // the driver answers in its place.
+        t.outstanding.gone = t.outstanding.gone | (a.raise - there);
+        if (!t.outstanding.gone.empty()) note_outstanding(t);
     }
     if (!a.extend.empty()) send(t, command::extend, a.extend, t.machine.round_number());
     if (!a.heal.empty()) send(t, command::heal, a.heal, 0);
@@ -45,13 +45,13 @@ void tenure_driver::send(active_tenure& t, command c, protocol::instance_set to,
 void tenure_driver::note_unsent(active_tenure& t, command c, unsigned instance,
                                 std::uint32_t round) noexcept {
     if (c == command::heal) return;
-    owe(t);
-    auto& owed = t.owed;
-    if (c == command::release) return owed.releases.insert(instance);
-    if (owed.command != c || owed.round != round) owed.unsent = {};
-    owed.command = c;
-    owed.round = round;
-    owed.unsent.insert(instance);
+    note_outstanding(t);
+    auto& outstanding = t.outstanding;
+    if (c == command::release) return outstanding.releases.insert(instance);
+    if (outstanding.command != c || outstanding.round != round) outstanding.unsent = {};
+    outstanding.command = c;
+    outstanding.round = round;
+    outstanding.unsent.insert(instance);
 }
 
 void tenure_driver::schedule(active_tenure& t) {
@@ -62,37 +62,38 @@ void tenure_driver::schedule(active_tenure& t) {
     }
 }
 
-void tenure_driver::owe(active_tenure& t) noexcept {
-    if (!std::exchange(t.owed.listed, true)) {
-        t.next_owed = std::move(owed_);
-        owed_ = &t;
+void tenure_driver::note_outstanding(active_tenure& t) noexcept {
+    if (!std::exchange(t.outstanding.listed, true)) {
+        t.next_outstanding = std::move(outstanding_);
+        outstanding_ = &t;
     }
     turn_.ask_for_another();
 }
 
-void tenure_driver::answer_owed() {
-    auto rest = std::move(owed_);
+void tenure_driver::answer_outstanding() {
+    auto rest = std::move(outstanding_);
     while (rest) {
         auto const now = std::move(rest);
         auto& t = *now;
-        rest = std::move(t.next_owed);
-        auto owed = std::exchange(t.owed, {});
+        rest = std::move(t.next_outstanding);
+        auto outstanding = std::exchange(t.outstanding, {});
         auto const answer = [&](unsigned i, command c, std::uint32_t round, errc cause) {
             t.on_answer(i, c, round, {.verdict = protocol::verdict::unsent, .cause = cause});
         };
-        owed.gone.for_each(
+        outstanding.gone.for_each(
             [&](unsigned i) { answer(i, command::raise, 0, instances_.cause_of(i)); });
-        owed.unsent.for_each(
-            [&](unsigned i) { answer(i, owed.command, owed.round, errc::out_of_memory); });
-        owed.releases.for_each(
+        outstanding.unsent.for_each([&](unsigned i) {
+            answer(i, outstanding.command, outstanding.round, errc::out_of_memory);
+        });
+        outstanding.releases.for_each(
             [&](unsigned i) { answer(i, command::release, 0, errc::out_of_memory); });
     }
 }
 
-void tenure_driver::forget_owed() noexcept {
-    while (owed_) {
-        auto const first = std::move(owed_);
-        owed_ = std::move(first->next_owed);
+void tenure_driver::forget_outstanding() noexcept {
+    while (outstanding_) {
+        auto const first = std::move(outstanding_);
+        outstanding_ = std::move(first->next_outstanding);
     }
 }
 

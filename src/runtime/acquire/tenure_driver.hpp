@@ -59,9 +59,9 @@ public:
     }
 
     /// Gives the answers to commands of the last turn that were not sent.
-    void answer_owed();
-    bool owes() const { return owed_ != nullptr; }
-    void forget_owed() noexcept;
+    void answer_outstanding();
+    bool has_outstanding() const { return outstanding_ != nullptr; }
+    void forget_outstanding() noexcept;
 
     /// Visits the tenures in use. `visit` may take no tenure.
     template <class Visit>
@@ -82,7 +82,7 @@ public:
 private:
     void note_unsent(active_tenure&, protocol::command, unsigned instance,
                      std::uint32_t round) noexcept;
-    void owe(active_tenure&) noexcept;
+    void note_outstanding(active_tenure&) noexcept;
 
     turn& turn_;
     instance_group& instances_;
@@ -90,7 +90,7 @@ private:
     counters& counters_;
     tenure_factory& factory_;
     pool<active_tenure> tenures_;
-    active_tenure_ptr owed_; ///< the first that has owed answers
+    active_tenure_ptr outstanding_; ///< the first that has outstanding answers
     redis::encoder encoder_;
 };
 

@@ -97,7 +97,7 @@ instance_group::pointer engine::make_instance(unsigned number, redis::connection
 engine::~engine() {
     assert(turns_on_stack_ == 0);
     inbox_.clear();
-    tenures_.forget_owed();
+    tenures_.forget_outstanding();
     instances_.clear();
     timers_.clear();
     watcher_.clear();
@@ -161,9 +161,9 @@ client_stats engine::statistics() const {
 // Events
 //
 
-void engine::tell_states() noexcept {
+void engine::notify_states() noexcept {
     states_changed_ = false;
-    turn_.run([&] { states_.tell_changes(instances(), events_); });
+    turn_.run([&] { states_.notify_changes(instances(), events_); });
 }
 
 void engine::on_change() {
@@ -180,7 +180,7 @@ void engine::on_unavailable(unsigned instance) {
     instances_.changed();
     states_changed_ = static_cast<bool>(events_);
     turn_.run([&] {
-        judge_clock();
+        check_clock();
         acquirer_.on_unavailable(instance);
         watcher_.on_came_or_went(instance);
     });

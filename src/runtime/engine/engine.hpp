@@ -215,8 +215,8 @@ private:
     instance_group::pointer make_instance(unsigned number, redis::connection_options const&,
                                           bool sole);
 
-    void judge_clock(); // engine_clock.cpp
-    void tell_states() noexcept;
+    void check_clock(); // engine_clock.cpp
+    void notify_states() noexcept;
 
     // engine_shutdown.cpp
     void begin_shutdown(errc left_over = errc::shut_down);
@@ -254,7 +254,7 @@ private:
 
     // On the executor alone.
     instance_states states_;
-    bool states_changed_ = false; ///< since the observer was told
+    bool states_changed_ = false; ///< since the observer was notified
     protocol::standstill standstill_;
     protocol::server_ages ages_;
     lease_clock::time_point period_ends_{}, next_give_back_{}; ///< for the memory of the pools

@@ -12,7 +12,7 @@ bool is_won(active_tenure const& t) {
     return t.machine.phase() == phase::held || t.machine.phase() == phase::ending;
 }
 
-/// Not the watch of a key, which is a tenure without a deadline.
+/// Not the tracking of a key, which is a tenure without a deadline.
 bool is_a_try(active_tenure const& t) {
     return t.queue != nullptr && t.queue->tenure == &t;
 }
@@ -22,17 +22,17 @@ bool is_a_try(active_tenure const& t) {
 void engine::on_clock_reading(unsigned instance, protocol::clock_reading const& reading) {
     turn_.run([&] {
         standstill_.observed(instance, reading);
-        judge_clock();
+        check_clock();
     });
 }
 
-void engine::judge_clock() {
+void engine::check_clock() {
     if (!standstill_.has_unexplained_jumps()) return;
     auto const there = instances_.usable_now();
     // Asks the instances for their time at once, because their next regular checks may come seconds
     // later.
     standstill_.to_ask(there).for_each([&](unsigned i) { instances_[i].ask_time_now(); });
-    auto const found = standstill_.judge(there);
+    auto const found = standstill_.evaluate(there);
     if (found.is_new) {
         tenures_.for_each([&](active_tenure& t) {
             if (is_won(t) || is_a_try(t)) keeper_.clock_stood_still(t, found.to, found.by);
@@ -49,7 +49,7 @@ void engine::judge_clock() {
 }
 
 void engine::on_age(unsigned, lease_clock::time_point start) {
-    ages_.told(start, turn_.time());
+    ages_.on_age(start, turn_.time());
     if (!ages_.some_old()) return;
     for (unsigned i = 0; i < instances_.size(); ++i) instances_[i].on_older_server();
 }

@@ -25,8 +25,8 @@ void engine_service::shutdown() {
     }
 }
 
-// Asio tells its own services first, because they are older. So the reactor of the child is a new
-// one already, and closing a socket here does not affect the parent's reactor.
+// Asio notifies its own services first, because they are older. So the reactor of the child is a
+// new one already, and closing a socket here does not affect the parent's reactor.
 void engine_service::notify_fork(boost::asio::execution_context::fork_event event) {
     if (event != boost::asio::execution_context::fork_child) return;
     std::vector<std::weak_ptr<engine>> all;

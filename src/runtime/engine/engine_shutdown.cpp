@@ -36,7 +36,7 @@ void engine::begin_shutdown(errc left_over) {
     drained_ = keeper_.holds() ? left_over : lost ? errc::lease_lost : errc{};
     keeper_.lose_all([this](active_queue* q) { leader_.settle(q); });
     tenures_.for_each([this](active_tenure& t) {
-        // The holder was told of the loss, and the deadline has not come.
+        // The holder was notified of the loss, and the deadline has not come.
         if (t.machine.phase() == protocol::tenure_phase::ending)
             leader_.settle(keeper_.end_tenure(t));
     });
@@ -94,7 +94,7 @@ void engine::end_at_once() noexcept {
     shutdown_overdue_ = true;
     if (!instances_.flush()) turn_.ask_for_another();
     for (auto const& i : instances_) turn_.attempt([&] { i->stop(); });
-    turn_.attempt([&] { tenures_.answer_owed(); });
+    turn_.attempt([&] { tenures_.answer_outstanding(); });
     // Those that a step took out of their place, and did not bring to another.
     auto open = inbox_.take_if(is_open);
     while (!open.empty()) completer_.complete(open.front(), errc::shut_down);
@@ -110,8 +110,9 @@ void engine::end_drain_if_done() {
 void engine::finish_shutdown_if_done() noexcept {
     if (!stopping_) return;
     if (!stopped_) {
-        auto const owes = keeper_.is_releasing() || tenures_.owes() || !instances_.settled();
-        if (owes && !shutdown_overdue_) return;
+        auto const busy =
+            keeper_.is_releasing() || tenures_.has_outstanding() || !instances_.settled();
+        if (busy && !shutdown_overdue_) return;
         stopped_ = true;
         timers_.cancel(shutdown_limit_);
         // A queue that stands back keeps its lock state, and so this engine. Its timer will not run

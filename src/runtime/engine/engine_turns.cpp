@@ -15,7 +15,8 @@ void engine::start() {
     timers_.call([weak = weak_from_this()](boost::system::error_code ec) {
         auto const self = weak.lock();
         if (!self) return;
-        if (ec == asio::error::no_memory) return self->inbox_.ask_for_turn(); // a turn calls mend()
+        if (ec == asio::error::no_memory)
+            return self->inbox_.ask_for_turn(); // a turn calls rearm()
         if (self->stopped_) return;
         if (ec) return self->timers_.woken_early();
         self->in_a_turn([&] { self->timers_.run_due(self->turn_.began()); });
@@ -56,7 +57,7 @@ void engine::in_a_turn(Work&& work) {
         unsigned& count;
     } const counted(turns_on_stack_);
     boost::scope::scope_fail const rest([this] {
-        if (completer_.owes_calls()) inbox_.ask_for_turn();
+        if (completer_.has_calls()) inbox_.ask_for_turn();
     });
     in_one_turn(work);
     call_handlers();
@@ -68,7 +69,7 @@ void engine::in_a_turn(Work&& work) {
 // and other work of the context come before that turn, however many handlers are left.
 void engine::call_handlers() {
     auto const until = turn_.began() + longest_row;
-    for (unsigned turns = 0; turns < turns_in_a_row && completer_.owes_calls(); ++turns) {
+    for (unsigned turns = 0; turns < turns_in_a_row && completer_.has_calls(); ++turns) {
         if (turn_.began() >= until) break;
         inbox::gathering new_calls(inbox_);
         if (!new_calls) return; // the turn that was asked for makes the calls
@@ -77,7 +78,7 @@ void engine::call_handlers() {
         auto const arrivals = inbox_.open(completer_.finished());
         in_one_turn([&] { take_calls(arrivals); });
     }
-    if (completer_.owes_calls()) inbox_.ask_for_turn();
+    if (completer_.has_calls()) inbox_.ask_for_turn();
 }
 
 template <class Work>
@@ -85,21 +86,21 @@ void engine::in_one_turn(Work&& work) {
     turn_.begin();
     instances_.changed();
     keeper_.destroy_retired();
-    timers_.mend();
-    tenures_.answer_owed();
+    timers_.rearm();
+    tenures_.answer_outstanding();
     turn_.run([&] {
         work();
         end_drain_if_done();
         acquirer_.leave_late_instances();
     });
     if (turn_.began() >= next_give_back_) give_back_memory();
-    if (states_changed_) tell_states();
+    if (states_changed_) notify_states();
     if (turn_.take_failure()) end_at_once();
     if (!instances_.flush()) turn_.ask_for_another();
     turn_.end();
-    inbox_.mend();
+    inbox_.ask_again();
     finish_shutdown_if_done();
-    turn_.throw_kept();
+    turn_.rethrow();
 }
 
 } // namespace holdfast::runtime

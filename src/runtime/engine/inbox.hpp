@@ -73,9 +73,9 @@ public:
 
     void ask_for_turn() noexcept override {
         {
-            auto const guard = lock();
+            auto const lock = lock_mutex();
             wanted_ = true;
-            if (dead_ || std::exchange(turn_pending_, true)) return;
+            if (dead_ || std::exchange(turn_requested_, true)) return;
         }
         post_turn();
     }
@@ -126,7 +126,7 @@ public:
     template <class Wanted>
     operation_list take_if(Wanted&& wanted) {
         operation_list found;
-        auto const guard = lock();
+        auto const lock = lock_mutex();
         operations_.for_each([&](operation& op) {
             if (!wanted(op)) return;
             static_cast<operation_hook&>(op).unlink();
@@ -135,7 +135,7 @@ public:
         return found;
     }
     /// Called at the end of a turn. Asks again if the executor did not take an earlier turn.
-    void mend() noexcept {
+    void ask_again() noexcept {
         if (turn_lost_.load(std::memory_order_relaxed) && turn_lost_.exchange(false)) {
             ask_for_turn();
         }
@@ -150,7 +150,7 @@ public:
     /// Empties the inbox. From now on it takes no call.
     void close() noexcept {
         {
-            auto const guard = lock();
+            auto const lock = lock_mutex();
             dead_ = true;
             starts_.clear();
             cancellations_.clear();
@@ -184,22 +184,22 @@ private:
         std::uint32_t generation;
     };
 
-    std::unique_lock<std::mutex> lock() const {
+    std::unique_lock<std::mutex> lock_mutex() const {
         return thread_safe_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
     }
     template <class Receiver>
     bool deliver_cancellations(std::size_t& calls_left, Receiver&);
 
     bool begin_gathering() noexcept {
-        auto const guard = lock();
+        auto const lock = lock_mutex();
         wanted_ = false;
-        return !std::exchange(turn_pending_, true);
+        return !std::exchange(turn_requested_, true);
     }
     /// True if a turn is needed.
     bool end_gathering() noexcept {
-        auto const guard = lock();
-        turn_pending_ = wanted_ || !starts_.empty() || !cancellations_.empty() || !drops_.empty();
-        return turn_pending_;
+        auto const lock = lock_mutex();
+        turn_requested_ = wanted_ || !starts_.empty() || !cancellations_.empty() || !drops_.empty();
+        return turn_requested_;
     }
 
     // Only an executor that does not use our reserved memory can fail to take the turn. The inbox
@@ -208,8 +208,8 @@ private:
         try {
             turns_.post([owner = owner_.shared_from_this()] { owner->run_turn(); });
         } catch (...) {
-            auto const guard = lock();
-            turn_pending_ = false;
+            auto const lock = lock_mutex();
+            turn_requested_ = false;
             turn_lost_.store(true, std::memory_order_relaxed);
         }
     }
@@ -227,7 +227,7 @@ private:
     operation_list starts_;
     cancel_list cancellations_;
     drop_list drops_;
-    bool turn_pending_ = false;
+    bool turn_requested_ = false;
     bool wanted_ = false;    ///< ask_for_turn() was called while gathering
     bool dead_ = false;      ///< the context is gone
     bool shut_down_ = false; ///< shut_down_in_background() was called
@@ -244,14 +244,14 @@ template <class Owner>
 void basic_inbox<Owner>::submit(any_call&& call) {
     auto const slot = cancellation_slot_of(call);
     {
-        auto guard = lock();
+        auto lock = lock_mutex();
         if (dead_) return;
         auto& op = operations_.take(first_generation_);
         auto moved = false;
         // The caller gets its call back, as if it had not called.
         boost::scope::scope_fail const undo([&] {
             if (moved) call = std::exchange(op.call, {});
-            if (thread_safe_ && !guard) guard.lock();
+            if (thread_safe_ && !lock) lock.lock();
             operations_.give_back(op);
         });
         op.prepare(call);
@@ -261,12 +261,12 @@ void basic_inbox<Owner>::submit(any_call&& call) {
         moved = true;
         if (slot.is_connected()) {
             // Without the mutex: emplace() may destroy an older handler of the user.
-            if (guard) guard.unlock();
+            if (lock) lock.unlock();
             asio::cancellation_slot(slot).template emplace<canceller>(owner_.weak_from_this(), op);
-            if (thread_safe_) guard.lock();
+            if (thread_safe_) lock.lock();
         }
         starts_.push_back(op);
-        if (std::exchange(turn_pending_, true)) return;
+        if (std::exchange(turn_requested_, true)) return;
     }
     post_turn();
 }
@@ -275,7 +275,7 @@ template <class Owner>
 void basic_inbox<Owner>::cancel(operation* asked, std::uint32_t generation,
                                 asio::cancellation_type_t type) noexcept {
     {
-        auto const guard = lock();
+        auto const lock = lock_mutex();
         if (dead_ || !operations_.owns(asked)) return;
         auto& op = *asked;
         if (!op.cancel_hook::is_linked()) {
@@ -288,7 +288,7 @@ void basic_inbox<Owner>::cancel(operation* asked, std::uint32_t generation,
             op.cancellation = type;
             op.cancelled_generation = generation;
         }
-        if (std::exchange(turn_pending_, true)) return;
+        if (std::exchange(turn_requested_, true)) return;
     }
     post_turn();
 }
@@ -300,7 +300,7 @@ void basic_inbox<Owner>::let_go(lease_record& l, bool dropped) noexcept {
     auto const self = owner_.shared_from_this();
     detail::lock_state_ptr last; // destroyed after the mutex is unlocked
     {
-        auto const guard = lock();
+        auto const lock = lock_mutex();
         if (dead_) {
             if (dropped) last = std::move(l.lock);
             return;
@@ -309,7 +309,7 @@ void basic_inbox<Owner>::let_go(lease_record& l, bool dropped) noexcept {
         l.discount(counters_);
         l.dropped = l.dropped || dropped;
         if (!l.drop_hook::is_linked()) drops_.push_back(l);
-        if (std::exchange(turn_pending_, true)) return;
+        if (std::exchange(turn_requested_, true)) return;
     }
     post_turn();
 }
@@ -317,18 +317,18 @@ void basic_inbox<Owner>::let_go(lease_record& l, bool dropped) noexcept {
 template <class Owner>
 void basic_inbox<Owner>::shut_down_in_background() noexcept {
     {
-        auto const guard = lock();
+        auto const lock = lock_mutex();
         if (dead_ || std::exchange(shut_down_, true)) return;
         starts_.push_back(background_);
-        if (std::exchange(turn_pending_, true)) return;
+        if (std::exchange(turn_requested_, true)) return;
     }
     post_turn();
 }
 
 template <class Owner>
 typename basic_inbox<Owner>::arrivals basic_inbox<Owner>::open(operation_list& finished) {
-    auto const guard = lock();
-    turn_pending_ = false;
+    auto const lock = lock_mutex();
+    turn_requested_ = false;
     taken_.splice(taken_.end(), starts_);
     while (!finished.empty()) {
         auto& op = finished.front();
@@ -364,7 +364,7 @@ bool basic_inbox<Owner>::deliver_cancellations(std::size_t& calls_left, Receiver
     std::size_t count = 0;
     auto more = false;
     {
-        auto const guard = lock();
+        auto const lock = lock_mutex();
         while (count < calls_left && !cancellations_.empty()) {
             auto& op = cancellations_.front();
             cancellations_.pop_front();
@@ -391,7 +391,7 @@ bool basic_inbox<Owner>::deliver_drops(Receiver&& to) {
     std::size_t count = 0;
     auto more = false;
     {
-        auto const guard = lock();
+        auto const lock = lock_mutex();
         while (count < all.size() && !drops_.empty()) {
             auto& l = drops_.front();
             drops_.pop_front();
@@ -405,7 +405,7 @@ bool basic_inbox<Owner>::deliver_drops(Receiver&& to) {
 
 template <class Owner>
 std::optional<bool> basic_inbox<Owner>::take_drop(lease_record& l) {
-    auto const guard = lock();
+    auto const lock = lock_mutex();
     if (!l.drop_hook::is_linked()) return std::nullopt;
     drops_.erase(drops_.iterator_to(l));
     return l.dropped;
@@ -413,7 +413,7 @@ std::optional<bool> basic_inbox<Owner>::take_drop(lease_record& l) {
 
 template <class Owner>
 bool basic_inbox<Owner>::give_back_memory(bool period_ended, std::size_t most) noexcept {
-    auto const guard = lock();
+    auto const lock = lock_mutex();
     if (period_ended) operations_.period_ended();
     return operations_.shrink(most, [this](operation const& op) {
         if (op.cancel_hook::is_linked()) return false; // a cancellation is in the inbox

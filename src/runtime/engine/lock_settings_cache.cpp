@@ -15,7 +15,7 @@ detail::lock_settings_ptr lock_settings_cache::find_or_make(engine& e, lock_opti
     };
     // Each caller has a trace of its own. Such options would push out those that come again.
     if (o.trace) return make();
-    std::lock_guard const guard(mutex_);
+    std::lock_guard const lock(mutex_);
     if (auto found = find(o)) return found;
     auto made = make();
     recent_[std::exchange(oldest_, (oldest_ + 1) % most)] = made.get();
@@ -37,7 +37,7 @@ detail::lock_settings_ptr lock_settings_cache::find(lock_options const& o) const
 }
 
 void lock_settings_cache::forget(detail::lock_settings const& s) noexcept {
-    std::lock_guard const guard(mutex_);
+    std::lock_guard const lock(mutex_);
     std::replace(recent_.begin(), recent_.end(), &s,
                  static_cast<detail::lock_settings const*>(nullptr));
 }

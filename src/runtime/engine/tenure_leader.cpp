@@ -49,7 +49,7 @@ private:
 bool tenure_leader::is_of_try(active_tenure const& t, command c) {
     switch (c) {
     case command::inspect:
-    case command::watch:
+    case command::track:
         return true;
     case command::acquire:
     case command::contend:

@@ -59,7 +59,7 @@ void inspector::on_answer(question& q, unsigned instance, redis::answer const& a
 }
 
 void inspector::conclude(question& q) {
-    judge(q.report);
+    evaluate(q.report);
     completer_.complete(*std::exchange(q.op, nullptr), errc{}, std::move(q.report));
 }
 

@@ -170,7 +170,7 @@ void key_remover::on_survey(job& j, unsigned instance, redis::answer const& a) {
 }
 
 void key_remover::remove_seen(job& j) {
-    judge(j.report);
+    evaluate(j.report);
     instance_set holding;
     for (unsigned i = 0; i < j.tokens.size(); ++i) {
         if (j.tokens[i]) holding.insert(i);
@@ -217,7 +217,7 @@ void key_remover::conclude_release(job& j) {
     using protocol::removal;
     auto const& votes = j.round.votes;
     auto& op = *j.op;
-    switch (protocol::judge_removal(votes.yes().size(), votes.no().size(), votes.quorum())) {
+    switch (protocol::evaluate_removal(votes.yes().size(), votes.no().size(), votes.quorum())) {
     case removal::done:
         j.op = nullptr;
         return completer_.complete(op, errc{});
@@ -249,7 +249,7 @@ void key_remover::conclude_force(job& j) {
         return static_cast<unsigned>(std::ranges::count(all, k, &key_answer::found));
     };
     auto const without = votes.no().size() + j.others.size() + count(key_answer::kind::absent);
-    auto const found = protocol::judge_removal(votes.yes().size(), without, votes.quorum());
+    auto const found = protocol::evaluate_removal(votes.yes().size(), without, votes.quorum());
     errc cause{};
     if (found == removal::had_gone && j.report.state != key_state::free) cause = errc::lease_lost;
     if (found == removal::unconfirmed) {

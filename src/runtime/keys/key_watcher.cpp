@@ -116,7 +116,7 @@ void key_watcher::begin_round(watch& w) {
     auto const asked = surveyor_.reachable();
     w.machine.begin(now, asked, random_.pause_bits());
     // If an instance is not asked to push, it counts as one that does not.
-    surveyor_.ask(w, command::watch, asked, w.round);
+    surveyor_.ask(w, command::track, asked, w.round);
     auto const failed = surveyor_.ask(w, command::survey, asked, w.round);
     failed.for_each([&](unsigned i) { w.machine.answered(now, i, {}); });
     if (!w.machine.in_round()) conclude(w);
@@ -128,7 +128,7 @@ void key_watcher::on_answer(watch& w, unsigned instance, command c, std::uint32_
     auto const now = turn_.time();
     std::optional<protocol::duration> left;
     if (a.ttl_left) left = *a.ttl_left;
-    if (c == command::watch) {
+    if (c == command::track) {
         if (a.verdict != verdict::yes) return;
         if (!a.ttl_known) left = protocol::duration(-1);
         instances_[instance].push_missed(w.machine.registered(now, instance, a.push_follows, left));
@@ -140,7 +140,7 @@ void key_watcher::on_answer(watch& w, unsigned instance, command c, std::uint32_
 
 void key_watcher::conclude(watch& w) {
     watch_ptr const alive(&w);
-    judge(w.report);
+    evaluate(w.report);
     for (auto it = w.calls.begin(); it != w.calls.end();) {
         auto& op = *it++;
         if (is_later_than(op, w.round)) continue;

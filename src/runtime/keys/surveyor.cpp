@@ -48,8 +48,8 @@ protocol::key_finding finding_of(key_answer const& a) {
     return {};
 }
 
-key_state state_of(protocol::key_judgement::state s) {
-    using state = protocol::key_judgement::state;
+key_state state_of(protocol::survey_result::state s) {
+    using state = protocol::survey_result::state;
     switch (s) {
     case state::free:
         return key_state::free;
@@ -92,16 +92,16 @@ std::optional<std::chrono::system_clock::time_point> time_of(std::uint64_t fence
 
 } // namespace
 
-void judge(key_report& r) {
+void evaluate(key_report& r) {
     std::vector<protocol::key_finding> findings;
     for (auto const& i : r.instances) {
         findings.push_back(finding_of(i));
         r.fence = std::max(r.fence, i.fence);
     }
-    auto const judgement = protocol::judge(findings, r.quorum);
-    r.state = state_of(judgement.is);
+    auto const result = protocol::evaluate(findings, r.quorum);
+    r.state = state_of(result.is);
     if (r.state != key_state::held) return;
-    r.digest = judgement.token;
+    r.digest = result.token;
     auto const holder = std::ranges::find(r.instances, r.digest, &key_answer::digest);
     r.holder = holder->holder;
     r.ttl_left = time_left(r);

@@ -19,10 +19,10 @@
 namespace holdfast::runtime {
 
 /// The state of the key, by the answers of the instances.
-void judge(key_report&);
+void evaluate(key_report&);
 
-/// True if a caller that knows `last` has to be told: another state, or another answer, token or
-/// fence at an instance. The rest of the ttl, the round trip and the words are no change.
+/// True if a caller that knows `last` has to be notified: another state, or another answer, token
+/// or fence at an instance. The rest of the ttl, the round trip and the words are no change.
 bool shows_change(key_report const& last, key_report const& now);
 
 /// @par Thread safety  On the executor alone.

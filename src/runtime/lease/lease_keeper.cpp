@@ -91,7 +91,7 @@ void lease_keeper::on_extended(active_tenure& t) {
     counters_.extensions.add(took);
     events_.extended(*t.lease, took);
     keep_counters(t);
-    tell_extends(*t.lease, errc{});
+    complete_extends(*t.lease, errc{});
 }
 
 // Writes the counters of the fence again: a lease may last longer than the instances keep the
@@ -128,7 +128,7 @@ active_queue* lease_keeper::on_lost(active_tenure& t) {
     auto const by_time = t.machine.phase() == phase::ending || turn_.time() >= t.machine.deadline();
     auto const held = close(l, lease_record::end::lost);
     events_.lost(l, held, by_time ? loss::expired : loss::key_gone);
-    tell_waiters(l, errc::lease_lost, errc{});
+    complete_waiters(l, errc::lease_lost, errc{});
     // The deadline that the holder knows has not come. Until then the tenure has the key.
     if (t.machine.phase() == phase::ending) {
         ++ending_;
@@ -137,7 +137,7 @@ active_queue* lease_keeper::on_lost(active_tenure& t) {
     return lose(t);
 }
 
-// Called at the deadline of a lease, after its holder was told of the loss.
+// Called at the deadline of a lease, after its holder was notified of the loss.
 active_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
     if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
@@ -196,7 +196,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     l.begin(call.lock);
     l.tenure = &t;
     protocol::duration const longest = call.lock->options().max_hold;
-    t.machine.begin_lease(op.watched, turn_.time(),
+    t.machine.begin_lease(op.renewed, turn_.time(),
                           longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? protocol::fence_of(t.machine.number(), t.queue->machine.handoffs()) : 0;
@@ -251,8 +251,8 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_reco
     }
     auto const now = turn_.time();
     auto const lost = as == lease_record::end::lost;
-    tell_waiters(l, lost ? errc::shut_down : errc::lease_released,
-                 lost ? errc{} : errc::lease_released);
+    complete_waiters(l, lost ? errc::shut_down : errc::lease_released,
+                     lost ? errc{} : errc::lease_released);
     // A release after the deadline must report the loss, so there is no hand-over.
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
@@ -270,7 +270,7 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_reco
 // Ends a lease and its tenure, and leaves the key to its ttl.
 active_queue* lease_keeper::detach(lease_record& l) {
     active_tenure_ptr const t = l.tenure;
-    tell_waiters(l, errc::lease_released, errc::lease_released);
+    complete_waiters(l, errc::lease_released, errc::lease_released);
     events_.released(l, close(l, lease_record::end::released), false);
     counters::add(counters_.released);
     return leave_key(*t);

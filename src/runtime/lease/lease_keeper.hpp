@@ -74,7 +74,7 @@ public:
                                           std::uint32_t round, redis::answer const&);
     [[nodiscard]] active_queue* on_time(active_tenure&, lease_clock::time_point now);
     /// The clock of this process stood still for `by`, at a moment before `until`. If a deadline
-    /// has passed because of that, the holder is told when the timer runs next.
+    /// has passed because of that, the holder is notified when the timer runs next.
     void clock_stood_still(active_tenure&, lease_clock::time_point until, lease_clock::duration by);
     /// An instance may have forgotten leases. Extends each lease that the watchdog extends, soon
     /// and one after the other. So its holder hears early if too few instances have its key.
@@ -97,8 +97,8 @@ public:
     //
 
     bool holds() const { return held_ > 0; }
-    /// Also true after the holder was told of a loss, until the deadline: the tenure keeps its key
-    /// until then.
+    /// Also true after the holder was notified of a loss, until the deadline: the tenure keeps its
+    /// key until then.
     bool has_tenures() const { return holds() || ending_ > 0; }
     bool is_releasing() const { return releasing_ > 0; }
     /// Ends all held leases as lost. Calls `settle` with the queue of each. No acquire waits.
@@ -109,7 +109,7 @@ public:
             settle(end_lease(l, nullptr, lease_record::end::lost));
         });
     }
-    /// Ends a tenure after its holder was told of the loss.
+    /// Ends a tenure after its holder was notified of the loss.
     [[nodiscard]] active_queue* end_tenure(active_tenure&);
 
     //
@@ -157,8 +157,8 @@ private:
     release_result unconfirmed(active_tenure&);
     void fail_extends(active_tenure&);
 
-    void tell_extends(lease_record&, errc, completer::report_ptr const& = {});
-    void tell_waiters(lease_record&, errc to_extends, errc to_lost);
+    void complete_extends(lease_record&, errc, completer::report_ptr const& = {});
+    void complete_waiters(lease_record&, errc to_extends, errc to_lost);
 
     template <class Call>
     static lease_record& lease_of(operation& op) {

@@ -68,7 +68,7 @@ void lease_keeper::start_wait_lost(operation& op) {
     op.stage = operation_stage::attached;
     if (op.timer) op.timer->owner = this;
     l.waiters.push_back(op);
-    call.watched = &l;
+    call.record = &l;
     // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
     // wait.
     call.lease = {};
@@ -83,19 +83,20 @@ void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
 // less work than a timer that moves with each extension.
 void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
     auto const& call = op.as<wait_lost_call>();
-    auto const due = call.watched->deadline.load(std::memory_order_relaxed) - call.ahead;
+    auto const due = call.record->deadline.load(std::memory_order_relaxed) - call.ahead;
     if (now >= due) return completer_.complete(op, errc{});
     timers_.schedule(*op.timer, due);
 }
 
-void lease_keeper::tell_extends(lease_record& l, errc cause, completer::report_ptr const& report) {
+void lease_keeper::complete_extends(lease_record& l, errc cause,
+                                    completer::report_ptr const& report) {
     for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
         if (is_extension(op)) completer_.complete(op, cause, report);
     }
 }
 
-void lease_keeper::tell_waiters(lease_record& l, errc to_extends, errc to_lost) {
+void lease_keeper::complete_waiters(lease_record& l, errc to_extends, errc to_lost) {
     for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
         completer_.complete(op, is_extension(op) ? to_extends : to_lost);
@@ -151,7 +152,7 @@ std::pair<errc, std::shared_ptr<acquire_report const>>
 lease_keeper::failure_of(active_tenure& t, reported_call call) {
     auto cause = errc::no_quorum;
     std::shared_ptr<acquire_report const> report;
-    // If that fails, the code is told without a report.
+    // If that fails, the caller gets the code without a report.
     turn_.attempt([&] {
         auto& round = t.failures();
         round.votes = t.machine.votes();
@@ -173,7 +174,7 @@ release_result lease_keeper::unconfirmed(active_tenure& t) {
     return release_result(cause, std::move(report));
 }
 
-// Without a caller or an observer, nothing is told: the watchdog tries again.
+// Without a caller or an observer, nothing is reported: the watchdog tries again.
 void lease_keeper::fail_extends(active_tenure& t) {
     auto& waiters = t.lease->waiters;
     auto const waits = std::any_of(waiters.begin(), waiters.end(), is_extension);
@@ -181,7 +182,7 @@ void lease_keeper::fail_extends(active_tenure& t) {
     auto [cause, report] = failure_of(t, reported_call::extend);
     events_.failed(*t.lease->lock, reported_call::extend, cause, turn_.time() - t.asked,
                    report.get());
-    if (waits) tell_extends(*t.lease, cause, report);
+    if (waits) complete_extends(*t.lease, cause, report);
 }
 
 } // namespace holdfast::runtime

@@ -19,12 +19,12 @@
 namespace holdfast::runtime {
 
 /// Decides how many free objects a pool destroys after each period. Of the objects that were free
-/// for the whole period, the pool keeps `kept`, and destroys half of the rest. So the memory of a
-/// burst is given back after some periods, and a load that comes again still finds most of its
+/// for the whole period, the pool keeps `retained`, and destroys half of the rest. So the memory of
+/// a burst is given back after some periods, and a load that comes again still finds most of its
 /// objects.
 class spare_policy {
 public:
-    static constexpr std::size_t kept = 1024;
+    static constexpr std::size_t retained = 1024;
 
     /// An object was taken, and `free` objects are left.
     void taken(std::size_t free) noexcept { least_ = std::min(least_, free); }
@@ -32,7 +32,7 @@ public:
     /// Called at the end of a period. Returns how many of the `free` objects to destroy.
     std::size_t period_ended(std::size_t free) noexcept {
         auto const unused = std::min(std::exchange(least_, free), free);
-        return unused > kept ? (unused - kept + 1) / 2 : 0;
+        return unused > retained ? (unused - retained + 1) / 2 : 0;
     }
 
 private:

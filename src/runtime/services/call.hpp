@@ -77,7 +77,7 @@ struct wait_lost_call {
     detail::error_handler handler{};
     detail::lease_ref lease{}; ///< until it starts
     std::chrono::nanoseconds ahead{};
-    lease_record* watched = nullptr;
+    lease_record* record = nullptr;
 };
 
 struct renew_call {

@@ -48,7 +48,7 @@ public:
     /// Ends an operation without calling its handler.
     void finish(operation&) noexcept;
 
-    bool owes_calls() const { return !calls_.empty(); }
+    bool has_calls() const { return !calls_.empty(); }
     /// Calls up to `most` of the handlers that were kept, until about that time. To be called
     /// outside of turns. If a handler throws, the exception leaves at once, and the others are
     /// kept. Returns false if the context's other work comes first, or if the context was stopped.
@@ -83,11 +83,11 @@ private:
     detail::delivery delivery_;
     operation_list finished_;
     operation_list calls_; ///< have ended
-    struct kept_report {
+    struct pending_report {
         operation const* of;
         report_ptr report;
     };
-    std::deque<kept_report> reports_; ///< of some of these calls, in their order
+    std::deque<pending_report> reports_; ///< of some of these calls, in their order
 };
 
 } // namespace holdfast::runtime

@@ -11,7 +11,7 @@ void event_sink::acquired(detail::lease_data const& l, lease_clock::duration wai
     e.fence = l.fence;
     e.waited = waited;
     e.lasts = l.deadline.load(std::memory_order_relaxed) - e.at;
-    tell(handed_over ? &observer::on_handed_over : &observer::on_acquired, e);
+    notify(handed_over ? &observer::on_handed_over : &observer::on_acquired, e);
 }
 
 void event_sink::extended(detail::lease_data const& l, lease_clock::duration took) const noexcept {
@@ -20,7 +20,7 @@ void event_sink::extended(detail::lease_data const& l, lease_clock::duration too
     e.fence = l.fence;
     e.took = took;
     e.lasts = l.deadline.load(std::memory_order_relaxed) - e.at;
-    tell(&observer::on_extended, e);
+    notify(&observer::on_extended, e);
 }
 
 void event_sink::lost(detail::lease_data const& l, lease_clock::duration held,
@@ -30,7 +30,7 @@ void event_sink::lost(detail::lease_data const& l, lease_clock::duration held,
     e.fence = l.fence;
     e.held = held;
     e.cause = cause;
-    tell(&observer::on_lost, e);
+    notify(&observer::on_lost, e);
 }
 
 void event_sink::released(detail::lease_data const& l, lease_clock::duration held,
@@ -40,7 +40,7 @@ void event_sink::released(detail::lease_data const& l, lease_clock::duration hel
     e.fence = l.fence;
     e.held = held;
     e.handed_over = handed_over;
-    tell(&observer::on_released, e);
+    notify(&observer::on_released, e);
 }
 
 void event_sink::failed(detail::lock_state const& l, reported_call call, error_code code,
@@ -51,12 +51,13 @@ void event_sink::failed(detail::lock_state const& l, reported_call call, error_c
     e.code = code;
     e.took = took;
     e.report = report;
-    tell(&observer::on_failed, e);
+    notify(&observer::on_failed, e);
 }
 
 void event_sink::changed(instance_status const& s, instance_state before) const noexcept {
     if (observer_ == nullptr) return;
-    tell(&observer::on_instance, instance_event{.status = s, .before = before, .at = turn_.time()});
+    notify(&observer::on_instance,
+           instance_event{.status = s, .before = before, .at = turn_.time()});
 }
 
 } // namespace holdfast::runtime

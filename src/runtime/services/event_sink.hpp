@@ -31,16 +31,16 @@ public:
         , counters_(c) {}
 
     explicit operator bool() const noexcept { return observer_ != nullptr; }
-    /// From now on nothing is told.
+    /// From now on nothing is reported.
     void silence() noexcept { observer_ = nullptr; }
 
     void waiting(detail::lock_state const& l) const noexcept {
         if (observer_ == nullptr) return;
-        tell(&observer::on_waiting, about<waiting_event>(l));
+        notify(&observer::on_waiting, about<waiting_event>(l));
     }
     void split_vote(detail::lock_state const& l) const noexcept {
         if (observer_ == nullptr) return;
-        tell(&observer::on_split_vote, about<split_vote_event>(l));
+        notify(&observer::on_split_vote, about<split_vote_event>(l));
     }
     void acquired(detail::lease_data const&, lease_clock::duration waited,
                   bool handed_over) const noexcept;
@@ -63,7 +63,7 @@ private:
         return e;
     }
     template <class Event>
-    void tell(void (observer::*function)(Event const&), Event const& e) const noexcept {
+    void notify(void (observer::*function)(Event const&), Event const& e) const noexcept {
         try {
             (observer_->*function)(e);
         } catch (...) {

@@ -1,4 +1,4 @@
-// The states of the instances that the observer was told last.
+// The states of the instances that the observer was notified last.
 #ifndef HOLDFAST_RUNTIME_INSTANCE_STATES_HPP
 #define HOLDFAST_RUNTIME_INSTANCE_STATES_HPP
 
@@ -16,8 +16,8 @@ class instance_states {
 public:
     /// Tells of each instance, and of each node of a Cluster, whose state has changed since the
     /// last call. A new one counts as one that was connecting. Throws if memory runs out; the rest
-    /// is then told by the next call.
-    void tell_changes(std::vector<instance_status> const& now, event_sink const&);
+    /// is then reported by the next call.
+    void notify_changes(std::vector<instance_status> const& now, event_sink const&);
 
 private:
     struct member {
@@ -26,7 +26,7 @@ private:
         instance_state state = instance_state::connecting;
     };
 
-    static void tell_change(member& known, instance_status const&, event_sink const&);
+    static void notify_change(member& known, instance_status const&, event_sink const&);
 
     std::vector<member> known_;
 };

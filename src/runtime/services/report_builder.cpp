@@ -65,9 +65,9 @@ void add_vote(instance_report& to, report_input const& in, unsigned instance,
     } else if (round.votes.yes().contains(instance)) {
         to.outcome = acquires ? instance_outcome::granted : instance_outcome::done;
     } else if (failed(round, instance)) {
-        auto const told = vote.cause != errc{};
-        to.outcome = outcome_of(told ? vote.cause : or_unreachable(s.cause));
-        to.message = told ? vote.message : std::move(s.message);
+        auto const given = vote.cause != errc{};
+        to.outcome = outcome_of(given ? vote.cause : or_unreachable(s.cause));
+        to.message = given ? vote.message : std::move(s.message);
         to.round_trip = vote.round_trip;
     }
 }

@@ -47,7 +47,8 @@ private:
 ///
 /// At most one wait is under way, in memory that is reserved for it. The executor may still lose
 /// the wait, if it has no memory to pass the wait on. Then the function given to call() gets
-/// asio::error::no_memory, on any thread. The function may then only arrange that mend() is called.
+/// asio::error::no_memory, on any thread. The function may then only arrange that rearm() is
+/// called.
 class timer_queue {
 public:
     /// A timer that is not exact is called up to this much early.
@@ -105,7 +106,7 @@ public:
     }
 
     /// Waits again if the wait was lost. Cheap if it was not.
-    void mend() noexcept {
+    void rearm() noexcept {
         if (!wait_->lost.load(std::memory_order_relaxed) || !wait_->lost.exchange(false)) return;
         wait_->under_way = false;
         armed_for_ = lease_clock::time_point::max();

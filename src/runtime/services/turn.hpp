@@ -92,7 +92,7 @@ public:
         if (!thrown_) thrown_ = std::current_exception();
         ask();
     }
-    void throw_kept() {
+    void rethrow() {
         if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
     }
 

@@ -185,7 +185,7 @@ private:
         if (n.migrates_to != none && n.has.holder == nobody)
             return redirect(refusal::kind::ask, n.migrates_to);
         auto const done = carry_out(n.has, s.op, s.tenure, clock(s.node) + ttl.count());
-        tell_story("node ", s.node, ": ", name(s.op), " for ", s.tenure, ' ', name(done.said));
+        write_story("node ", s.node, ": ", name(s.op), " for ", s.tenure, ' ', name(done.said));
         if (done.changed && fails_ && s.node == 0) {
             at(some(one_in(4) ? 1'000 : 3) * ms, [this, has = n.has] {
                 if (nodes_[2].replica && now() >= nodes_[0].frozen_until && !nodes_[0].cut_off)
@@ -199,7 +199,7 @@ private:
         auto const from = nodes_[0].owner, to = 1 - from;
         ++seen_.migrations;
         ++migration_;
-        tell_story("the slot migrates to ", to);
+        write_story("the slot migrates to ", to);
         if (at_once_) {
             ++seen_.at_once;
             if (nodes_[from].has.is_expired(clock(from))) nodes_[from].has = {};
@@ -239,19 +239,19 @@ private:
         auto const span = promotion + some(15'000) * ms;
         if (one_in(2)) {
             ++seen_.isolations;
-            tell_story("node 0 is cut off");
+            write_story("node 0 is cut off");
             nodes_[0].cut_off = true;
             auto const longest = node_timeout.count() / 2 - 1;
             at(promotion + (one_in(2) ? longest : some(longest)), [this] {
-                tell_story("node 0 serves no more");
+                write_story("node 0 serves no more");
                 nodes_[0].stopped = true;
             });
         } else {
             nodes_[0].frozen_until = now() + span;
-            tell_story("node 0 freezes");
+            write_story("node 0 freezes");
         }
         at(promotion, [this] {
-            tell_story("node 2 is promoted");
+            write_story("node 2 is promoted");
             nodes_[2].replica = false;
             nodes_[2].promoted = true;
             ++nodes_[2].history;
@@ -259,7 +259,7 @@ private:
         });
         // It hears of its demotion after it has read its sockets.
         at(span + 1 + some(5) * ms, [this] {
-            tell_story("node 0 is a replica now");
+            write_story("node 0 is a replica now");
             nodes_[0].replica = true;
             nodes_[0].owner = 2;
             nodes_[0].cut_off = nodes_[0].stopped = false;
@@ -345,7 +345,7 @@ private:
         if (s.op == command::acquire) state.route.grant_sent(static_cast<std::uint16_t>(s.node));
         auto& l = clients_[state.client].links[s.node];
         l.last_arrival = std::max(l.last_arrival + 1, now() + travel());
-        tell_story("client ", state.client, " asks ", s.node, ": ", name(s.op), " for ", s.tenure);
+        write_story("client ", state.client, " asks ", s.node, ": ", name(s.op), " for ", s.tenure);
         at(l.last_arrival - now(), [this, s] { arrive(s); });
     }
     bool is_lost(unsigned c, unsigned n) const { return clients_[c].far && nodes_[n].cut_off; }

@@ -103,7 +103,7 @@ protected:
         });
     }
 
-    /// The additional time where a minority keeps the key: the pauses of the watch, and the
+    /// The additional time where a minority keeps the key: the pauses of the tracking, and the
     /// timeouts of silent instances.
     duration bound_to_notice() const {
         return 150ms + (2 * static_cast<std::int64_t>(size()) + 2) * timeout_;

@@ -130,7 +130,7 @@ private:
         look_for_late(p);
         if (std::exchange(conn.suspect, false)) {
             progress();
-            send_kept(p, i, false);
+            send_pending(p, i, false);
             on_available(p);
         }
         if (!m.votes) return;
@@ -140,7 +140,7 @@ private:
             m.whole = true;
             return send(p, i, m);
         }
-        if (!m.answered) tell(m, i);
+        if (!m.answered) pass_on(m, i);
         finished(m.tenure);
     }
 
@@ -188,8 +188,8 @@ private:
         me.settling = true;
         for (;;) {
             auto const action = queues_[p]->next(local(), reachable(p));
-            if (!action.watch.empty()) {
-                begin_watch(p, action.watch);
+            if (!action.track.empty()) {
+                begin_tracking(p, action.track);
                 continue;
             }
             switch (action.effect) {
@@ -226,7 +226,7 @@ private:
                 if (!queues_[p]->empty()) fail("forget", "a queue is forgotten that is not empty");
                 leave_line(p);
                 detach(p);
-                me.watcher = nobody;
+                me.tracker = nobody;
                 queues_[p].reset();
                 return arm(p);
             case queue_effect::none:
@@ -242,7 +242,7 @@ private:
         auto& me = clients_[p];
         if (!queues_[p]->empty()) fail("forget", "a queue is folded that is not empty");
         me.folded = queues_[p]->folded();
-        me.watcher = nobody;
+        me.tracker = nobody;
         queues_[p]->abandon();
         queues_[p].reset();
         arm(p);
@@ -299,9 +299,9 @@ private:
             fail("once", "a process tries for a key that it holds");
         }
         tenures_.push_back(
-            {p, {size(), a.ttl, a.watched, protocol::spread_renewal_period(a.ttl, any())}});
+            {p, {size(), a.ttl, a.renewed, protocol::spread_renewal_period(a.ttl, any())}});
         auto& h = tenures_.back();
-        if (Driver::knows_who_is_late) h.machine.heed(me.usual);
+        if (Driver::knows_who_is_late) h.machine.set_usual(me.usual);
         h.asked = h.begun = local();
         me.tenure = static_cast<int>(t);
         auto const arbiter = at_arbiter ? arbiter_of(p) : queues_[p]->arbiter();
@@ -332,7 +332,7 @@ private:
         if (q.candidates(reachable(p)).empty()) return;
         auto const arbiter = arbiter_of(p);
         q.listening(arbiter);
-        begin_watch(p, instance_set::only(arbiter));
+        begin_tracking(p, instance_set::only(arbiter));
     }
 
     // The turn of a process has come.
@@ -363,29 +363,29 @@ private:
         apply(t, h.machine.inspect(local(), h.machine.votes().no() & reachable(p)));
     }
 
-    // A watch belongs to a tenure that never asks for the key.
-    void begin_watch(unsigned p, instance_set at) {
+    // The tracking of a key belongs to a tenure that never asks for the key.
+    void begin_tracking(unsigned p, instance_set at) {
         auto& me = clients_[p];
         auto const& q = *queues_[p];
-        if (me.watcher == nobody) {
-            me.watcher = static_cast<int>(tenures_.size());
+        if (me.tracker == nobody) {
+            me.tracker = static_cast<int>(tenures_.size());
             tenures_.push_back({p, {size(), ttl_, false}, {}, true});
-            tenures_.back().watches = true;
+            tenures_.back().tracks = true;
         }
         at.for_each([&](unsigned i) {
-            ++seen_.watches;
-            submit(static_cast<unsigned>(me.watcher), i, command::watch, q.watch_round());
+            ++seen_.tracks;
+            submit(static_cast<unsigned>(me.tracker), i, command::track, q.tracking_round());
         });
     }
 
-    void on_watched(unsigned p, unsigned i, message const& m, std::uint64_t random) {
+    void on_tracked(unsigned p, unsigned i, message const& m, std::uint64_t random) {
         protocol::sighting seen;
         using state = protocol::sighting::state;
         if (m.said == verdict::yes) {
-            seen = {.is = *m.pttl == -2 ? state::gone : state::held, .told = m.told};
+            seen = {.is = *m.pttl == -2 ? state::gone : state::held, .tracked = m.tracked};
             if (*m.pttl >= 0) seen.left = std::chrono::milliseconds(*m.pttl);
         }
-        queues_[p]->watched(local(), i, m.round, seen, random);
+        queues_[p]->tracked(local(), i, m.round, seen, random);
         settle(p);
     }
 
@@ -398,15 +398,15 @@ private:
         settle(p);
     }
 
-    void tell(message const& m, unsigned i) override {
+    void pass_on(message const& m, unsigned i) override {
         auto const t = m.tenure;
         auto& h = tenures_[t];
         auto const p = h.process;
         auto& me = clients_[p];
         if (!me.alive) return;
-        if (m.op == command::watch) {
+        if (m.op == command::track) {
             auto const random = any(); // the same if the queue is folded
-            if (me.watcher == static_cast<int>(t)) on_watched(p, i, m, random);
+            if (me.tracker == static_cast<int>(t)) on_tracked(p, i, m, random);
             return;
         }
         auto const asks = m.op == command::acquire || m.op == command::contend;
@@ -447,7 +447,7 @@ private:
             backs_off();
         }
         auto& head = front(p);
-        q.refused(local(), left, m.told, retry_, any());
+        q.refused(local(), left, m.tracked, retry_, any());
         seen_.wasted += q.counts().wasted - before;
         if (line_rules_.fair) {
             clients_[p].line_token = token_of(m.tenure);
@@ -749,7 +749,7 @@ private:
         if (a.is != actor::state::idle) return;
         if (!wants_more()) return;
         a.set_ttl(!eager_ && one_in(16) ? 2 * ttl_ : ttl_);
-        a.watched = !one_in(3);
+        a.renewed = !one_in(3);
         a.waits = eager_ || !one_in(8);
         a.again = false;
         a.total_cancel = one_in(4);
@@ -813,9 +813,9 @@ private:
             ++seen_.handoffs;
             note_hand_over(h);
             auto& next = static_cast<actor&>(q->hand_over());
-            h.machine.begin_lease(next.watched);
+            h.machine.begin_lease(next.renewed);
             auto const left = h.machine.deadline() - local();
-            if (left < (next.watched ? next.ttl / 2 : next.ttl * 17 / 20)) {
+            if (left < (next.renewed ? next.ttl / 2 : next.ttl * 17 / 20)) {
                 fail("validity", "a lease is handed on of which little is left");
             }
             grant(next, t);

@@ -158,7 +158,7 @@ protected:
         ++seen_.deaths;
         me.alive = false;
         drop_queue(p);
-        me.tenure = me.watcher = me.line_token = nobody;
+        me.tenure = me.tracker = me.line_token = nobody;
         ++me.timer;
         for (auto& a : actors_) {
             if (a.process != p) continue;

@@ -14,10 +14,10 @@ struct contest_tally {
                   no_quorum = 0, lost = 0, deaths = 0, disconnects = 0, suspects = 0, expiries = 0,
                   flushes = 0, resent = 0, kept = 0, late_ttls = 0, foreign = 0, forgotten = 0,
                   outages = 0, measured = 0, stops = 0, overslept = 0, silences = 0, late_tries = 0,
-                  late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0,
-                  watches = 0, listens = 0, stays = 0, remnants = 0, rescued = 0, folded = 0,
-                  unfolded = 0, unfolded_to_stand_back = 0, lost_folded = 0, beyond_limit = 0,
-                  calls = 0, turns_taken = 0, repeats = 0, line_left = 0, told_in_vain = 0;
+                  late_arbiters = 0, late_releases = 0, late_inspections = 0, moved = 0, tracks = 0,
+                  listens = 0, stays = 0, remnants = 0, rescued = 0, folded = 0, unfolded = 0,
+                  unfolded_to_stand_back = 0, lost_folded = 0, beyond_limit = 0, calls = 0,
+                  turns_taken = 0, repeats = 0, line_left = 0, told_in_vain = 0;
     std::uint64_t most_overtaken = 0; ///< the turns of another process while one stood in line
     double longest_try = 0; ///< of a try or release beside a silent minority, as part of its bound
     double most_tries =

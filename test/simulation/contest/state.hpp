@@ -41,7 +41,7 @@ struct message : test::message {
     time_point sent{};
     // The fields of a reply:
     std::optional<std::int64_t> pttl{}; ///< -2: no key, -1: it never expires
-    bool told = false;
+    bool tracked = false;
     bool no_script = false;
     // In a fair contest:
     bool newcomer = false, front = false;
@@ -60,7 +60,7 @@ struct client : test::client<connection> {
     bool alive = true;
     int tenure = nobody;                          ///< the queue's try or held tenure
     std::optional<protocol::folded_queue> folded; ///< in place of the queue
-    int watcher = nobody;
+    int tracker = nobody;
     int line_token = nobody; ///< stands in line at line_at
     unsigned line_at = 0;
     std::uint64_t wins = 0;
@@ -118,8 +118,8 @@ struct tenure_state {
     time_point asked{};   ///< the time at which the try, inspection or release began
     bool over = false;    ///< the lease was released or lost, or the try has failed
     bool dead = false;    ///< the process was killed
-    unsigned pending = 0; ///< commands that an instance may still carry out, and kept releases
-    bool watches = false;
+    unsigned pending = 0; ///< commands that an instance may still carry out, and pending releases
+    bool tracks = false;
     actor* lease = nullptr;
     actor* releaser = nullptr; ///< waits for the end of the release
     std::uint64_t timer = 0;

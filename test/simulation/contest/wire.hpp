@@ -16,7 +16,7 @@ protected:
     using contest_audit::contest_audit;
     ~contest_wire() = default;
 
-    virtual void tell(message const& m, unsigned i) = 0;
+    virtual void pass_on(message const& m, unsigned i) = 0;
     virtual void on_unavailable(unsigned p, unsigned i) = 0;
     virtual void on_available(unsigned p) = 0;
     virtual bool is_newcomer(unsigned t) const = 0;
@@ -33,7 +33,7 @@ protected:
             if (op != command::release) return;
             ++tenures_[t].pending;
             ++seen_.kept;
-            conn.kept.push_back({t, now()});
+            conn.pending.push_back({t, now()});
             return;
         }
         ++tenures_[t].pending;
@@ -52,7 +52,7 @@ protected:
         if (m.votes) {
             commands_ += m.op == command::contend   ? (instances_[i].tracks ? 3 : 2)
                          : m.op == command::inspect ? 3
-                         : m.op == command::watch   ? (instances_[i].tracks ? 2 : 1)
+                         : m.op == command::track   ? (instances_[i].tracks ? 2 : 1)
                                                     : 1;
         }
         auto const& sent = put_in_flight(p, i, m);
@@ -96,19 +96,19 @@ protected:
 
     void on_silence(unsigned p, unsigned i, message& m) override {
         auto& conn = clients_[p].connections[i];
-        if (!m.answered) tell(m, i);
+        if (!m.answered) pass_on(m, i);
         if (conn.up) return;
         if (m.op == command::release) {
             ++seen_.kept;
-            conn.kept.push_back({m.tenure, now()});
+            conn.pending.push_back({m.tenure, now()});
         } else {
             finished(m.tenure);
         }
     }
 
-    void send_kept(unsigned p, unsigned i, bool new_session) {
+    void send_pending(unsigned p, unsigned i, bool new_session) {
         auto& conn = clients_[p].connections[i];
-        for (auto const& k : std::exchange(conn.kept, {})) {
+        for (auto const& k : std::exchange(conn.pending, {})) {
             auto const ttl = tenures_[k.tenure].machine.ttl();
             auto const gone =
                 std::max(k.since, conn.ended) + (ttl + protocol::redlock_rules::drift(ttl)).count();
@@ -147,7 +147,7 @@ protected:
         if (now() < at.frozen_until) return reconnect_after(p, i, at.frozen_until - now());
         progress();
         connected(me.connections[i]);
-        send_kept(p, i, true);
+        send_pending(p, i, true);
         on_available(p);
     }
 
@@ -208,7 +208,7 @@ protected:
             line_rules_.fair ? sign_up(p, i, m) : read(p, i, m);
             m.said = conn.set;
             break;
-        case command::watch:
+        case command::track:
             read(p, i, m);
             m.said = verdict::yes;
             break;
@@ -230,7 +230,7 @@ protected:
         expire_key(i);
         auto& at = instances_[i];
         if (at.tracks) at.listeners.insert(p);
-        m.told = at.tracks;
+        m.tracked = at.tracks;
         m.pttl = at.has.holder == nobody     ? -2
                  : at.has.holder == stranger ? -1
                                              : (at.has.expires - now()) / 1'000'000;
@@ -318,7 +318,7 @@ protected:
         auto const called = at.called.find(token);
         m.called = called != at.called.end() && now() < called->second;
         m.pttl = clients_[p].connections[i].pttl;
-        m.told = at.tracks;
+        m.tracked = at.tracks;
         if (at.tracks) at.registered[token] = p;
     }
     verdict perform_fairly(unsigned p, unsigned i, message const& m) {

@@ -206,7 +206,7 @@ private:
                     auto const says = sentinels_[i].says;
                     carry(c, node_of_sentinel(i), [this, c, i, begun, says] {
                         in(clients_[c], [this, c, i, begun, says] {
-                            heed(c, clients_[c].directory.answered(i, says, begun, local(c)));
+                            apply(c, clients_[c].directory.answered(i, says, begun, local(c)));
                         });
                     });
                 });
@@ -223,16 +223,16 @@ private:
             if (is_cut(c, node)) continue;
             carry(c, node, [this, c, to = sentinels_[from].says.server] {
                 in(clients_[c],
-                   [this, c, to] { heed(c, clients_[c].directory.switched(to, local(c))); });
+                   [this, c, to] { apply(c, clients_[c].directory.switched(to, local(c))); });
             });
         }
     }
 
     void leave(unsigned c, protocol::leave_reason reason) {
-        heed(c, clients_[c].directory.leave(reason, local(c)));
+        apply(c, clients_[c].directory.leave(reason, local(c)));
     }
 
-    void heed(unsigned c, protocol::directory_action action) {
+    void apply(unsigned c, protocol::directory_action action) {
         using protocol::directory_action;
         auto& me = clients_[c];
         if (action == directory_action::none) return;
@@ -241,12 +241,12 @@ private:
         me.trying.reset(); // its outcome is unknown
         if (action == directory_action::leave) {
             ++seen_.leaves;
-            tell_story("client ", c, " leaves its primary");
+            write_story("client ", c, " leaves its primary");
             return;
         }
         ++seen_.moves;
         auto const primary = *me.directory.named();
-        tell_story("client ", c, " moves to ", primary.server, " in epoch ", primary.epoch);
+        write_story("client ", c, " moves to ", primary.server, " in epoch ", primary.epoch);
         me.guard.named(primary, local(c));
         check(c);
     }
@@ -288,7 +288,7 @@ private:
             me.known_since = local(c);
             me.history = history;
         }
-        if (!setup_.heeds_history || history == me.history) return false;
+        if (!setup_.checks_history || history == me.history) return false;
         ++seen_.other_histories;
         return true;
     }
@@ -296,7 +296,7 @@ private:
     /// As in restart_guard, a server that the client first meets may have forgotten grants.
     bool counts_grants(unsigned c) const {
         auto const& me = clients_[c];
-        if (setup_.heeds_history && me.knows == me.directory.named() &&
+        if (setup_.checks_history && me.knows == me.directory.named() &&
             local(c) < me.known_since + max_ttl_)
             return false;
         return me.guard.counts_grants(local(c), me.directory.confirmed_until());
@@ -426,7 +426,7 @@ private:
         if (me.held_on != elected()) ++seen_.won_at_old;
         me.held = r.token;
         me.deadline = deadline;
-        tell_story("client ", c, " wins ", r.token);
+        write_story("client ", c, " wins ", r.token);
         issue(r);
         check_overlap(c);
     }

@@ -120,7 +120,7 @@ protected:
         auto& s = servers_[i];
         if (!s.is_primary()) {
             r.said = verdict::refused;
-            tell_story("server ", i, " refuses ", r.client, ": READONLY");
+            write_story("server ", i, " refuses ", r.client, ": READONLY");
             return answer(r);
         }
         r.history = s.history;
@@ -128,8 +128,8 @@ protected:
         auto const done = carry_out(s.has, r.op, r.token, wall(s) + r.ttl.count());
         r.said = done.said;
         if (setup_.fences && r.op == command::acquire && done.changed) give_number(i, r);
-        tell_story("server ", i, " answers ", r.client, ": ", name(r.op), " for ", r.token, ": ",
-                   name(r.said));
+        write_story("server ", i, " answers ", r.client, ": ", name(r.op), " for ", r.token, ": ",
+                    name(r.said));
         if (!done.changed) return answer(r);
         ++s.written;
         replicate(i);
@@ -158,8 +158,8 @@ protected:
             ++seen_.hints_behind;
             break;
         }
-        tell_story("server ", i, " numbers ", r.token, " with hint ", r.hint, " after ",
-                   s.has.counter, ": ", next.number);
+        write_story("server ", i, " numbers ", r.token, " with hint ", r.hint, " after ",
+                    s.has.counter, ": ", next.number);
         r.lacked = s.has.counter < r.greatest;
         r.number = s.has.counter = next.number;
         if (r.number <= r.greatest) ++seen_.low_numbers;
@@ -222,7 +222,7 @@ protected:
 
     void promote(unsigned i) {
         auto& s = servers_[i];
-        tell_story("server ", i, " is promoted");
+        write_story("server ", i, " is promoted");
         s.primary = nobody;
         ++s.role_changes;
         s.history = ++histories_;
@@ -233,7 +233,7 @@ protected:
         auto& s = servers_[i];
         if (i == primary || !servers_[primary].is_primary()) return;
         if (s.primary == static_cast<int>(primary)) return;
-        tell_story("server ", i, " becomes a replica of ", primary);
+        write_story("server ", i, " becomes a replica of ", primary);
         if (s.is_primary()) ++seen_.demotions;
         s.primary = static_cast<int>(primary);
         s.attached = false;
@@ -297,7 +297,7 @@ protected:
         auto& s = sentinels_[i];
         if (s.says.epoch >= primary.epoch) return;
         s.says = primary;
-        tell_story("sentinel ", i, " names ", primary.server, " in epoch ", primary.epoch);
+        write_story("sentinel ", i, " names ", primary.server, " in epoch ", primary.epoch);
         announce(i);
     }
 

@@ -62,7 +62,7 @@ struct failover_setup {
     bool harsh = false;
     /// Clients compare the replication id of a primary, and know that a server which they meet may
     /// have forgotten grants (restart_guard).
-    bool heeds_history = false;
+    bool checks_history = false;
     std::optional<fence_setup> fences{};
     bool waits() const { return replicas != 0; }
 };

@@ -167,7 +167,7 @@ private:
         auto const& its = tenures_[t];
         ++seen_.expiries;
         if (its.rounds != 0 && its.is.phase() == phase::acquiring) ++seen_.expired_in_raise;
-        tell_story("the key of ", t, " expires at instance ", i);
+        write_story("the key of ", t, " expires at instance ", i);
         has.holder = nobody;
     }
 
@@ -205,7 +205,7 @@ private:
         if (at.may_forget) {
             away = forget(i);
         } else {
-            tell_story("instance ", i, " crashes and keeps what it has");
+            write_story("instance ", i, " crashes and keeps what it has");
         }
         at.down_until = now() + away;
         at.frozen_until = 0;
@@ -222,8 +222,8 @@ private:
         if (back) ++seen_.restored;
         at.has = back ? at.earlier : content{};
         at.forgot = true;
-        tell_story("instance ", i, " crashes and comes back with counter ", at.has.counter,
-                   " and key of ", at.has.holder);
+        write_story("instance ", i, " crashes and comes back with counter ", at.has.counter,
+                    " and key of ", at.has.holder);
         if (given_.forgetting == away::briefly) return some(delay_ * 4);
         auto const counted = static_cast<ticks>(most_) * ms / 10 + 1;
         auto const twice = 2 * error_;
@@ -254,7 +254,7 @@ private:
             transmit(c, i, m);
             return;
         }
-        if (op == command::release) conn.kept.push_back({t, now()});
+        if (op == command::release) conn.pending.push_back({t, now()});
         // An acquire goes only to instances that are up. An instance may be down before its raise.
         if (op != command::raise) return;
         ++seen_.raises_unsent;
@@ -263,7 +263,7 @@ private:
             return;
         }
         m.said = verdict::unsent;
-        at(0, clients_[c], [this, i, m] { tell(i, m); });
+        at(0, clients_[c], [this, i, m] { pass_on(i, m); });
     }
 
     /// Enforces the assumption that a hint is right to within E when an instance reads it.
@@ -276,7 +276,7 @@ private:
     }
 
     void on_reply(unsigned c, unsigned i, message& m) override {
-        if (std::exchange(clients_[c].connections[i].suspect, false)) send_kept(c, i);
+        if (std::exchange(clients_[c].connections[i].suspect, false)) send_pending(c, i);
         if (m.unknown_script && !m.whole_script) {
             auto const& its = tenures_[m.tenure].is;
             if (its.phase() == phase::acquiring || its.phase() == phase::held) {
@@ -289,7 +289,7 @@ private:
             }
             m.said = verdict::unsent;
         }
-        if (!m.answered) tell(i, m);
+        if (!m.answered) pass_on(i, m);
     }
 
     void on_broken(unsigned c, unsigned i) {
@@ -301,7 +301,7 @@ private:
         auto const& at = instances_[i];
         if (now() < at.down_until) return reconnect_after(c, i, at.down_until - now());
         connected(clients_[c].connections[i]);
-        send_kept(c, i);
+        send_pending(c, i);
     }
 
     /// The client gives up slow answers. They may arrive later, but have no effect.
@@ -315,11 +315,11 @@ private:
     void on_silence(unsigned /*c*/, unsigned i, message& m) override {
         if (m.answered) return;
         m.said = verdict::unknown;
-        tell(i, m);
+        pass_on(i, m);
     }
 
-    void send_kept(unsigned c, unsigned i) {
-        for (auto const& k : std::exchange(clients_[c].connections[i].kept, {})) {
+    void send_pending(unsigned c, unsigned i) {
+        for (auto const& k : std::exchange(clients_[c].connections[i].pending, {})) {
             message m;
             m.tenure = k.tenure;
             m.op = command::release;
@@ -347,7 +347,7 @@ private:
         if (one_in(4)) at.earlier = at.has;
         if (fenced && sets(m.op)) {
             m.said = acquire_with_number(i, m);
-        } else if (m.op == command::inspect || m.op == command::watch) {
+        } else if (m.op == command::inspect || m.op == command::track) {
             m.said = at.has.is_of(m.tenure) ? verdict::yes : verdict::no;
         } else {
             auto const done = carry_out(at.has, m.op, m.tenure, never);
@@ -364,8 +364,8 @@ private:
         m.said = verdict::yes;
         if (Parts::raise_stores) has.counter = std::max(has.counter, m.number);
         most_ = std::max(most_, has.counter);
-        tell_story("instance ", i, " is raised to ", m.number, " for ", m.tenure, " and has ",
-                   has.counter, has.is_of(m.tenure) ? "" : " though the key is not its own");
+        write_story("instance ", i, " is raised to ", m.number, " for ", m.tenure, " and has ",
+                    has.counter, has.is_of(m.tenure) ? "" : " though the key is not its own");
     }
 
     static bool sets(command c) {
@@ -404,8 +404,8 @@ private:
         if (at.forgot) ++seen_.forgetful_grants;
         carry_out(has, m.op, m.tenure, never);
         will_expire(i, m.tenure);
-        tell_story("instance ", i, m.op == command::heal ? " is healed by " : " grants to ",
-                   m.tenure, " with hint ", m.number, " the number ", next.number);
+        write_story("instance ", i, m.op == command::heal ? " is healed by " : " grants to ",
+                    m.tenure, " with hint ", m.number, " the number ", next.number);
         m.number = next.number;
         return verdict::yes;
     }
@@ -449,8 +449,9 @@ private:
         if (!calm_) on_tenure_after(some(patience_), t, [this](unsigned of) { on_time(of); });
         auto const there = reachable(c);
         auto const asked = given_.hint_within ? its.began : lease_clock(c);
-        tell_story("client ", c, " begins ", t, its.is.fenced() ? " with hint " : " without fence ",
-                   its.is.number(), ", greatest fence ", greatest_ / protocol::leases_per_number);
+        write_story("client ", c, " begins ", t,
+                    its.is.fenced() ? " with hint " : " without fence ", its.is.number(),
+                    ", greatest fence ", greatest_ / protocol::leases_per_number);
         if (!there.empty() && percent(contends_)) {
             its.at_arbiter = true;
             auto arbiter = static_cast<unsigned>(below(instances_.size()));
@@ -467,7 +468,7 @@ private:
         apply(t, its.is.ask_rest(lease_clock(its.client), reachable(its.client)));
     }
 
-    void tell(unsigned i, message const& m) {
+    void pass_on(unsigned i, message const& m) {
         auto& its = tenures_[m.tenure];
         auto const acquiring = its.is.phase() == phase::acquiring;
         auto const raising = acquiring && its.rounds != 0;
@@ -505,7 +506,7 @@ private:
         if (!a.raise.empty()) {
             ++seen_.raises;
             ++its.rounds;
-            tell_story(t, " raises to ", its.is.number(), ": ", text(a.raise));
+            write_story(t, " raises to ", its.is.number(), ": ", text(a.raise));
         }
         seen_.healed += a.heal.size();
         send_all(a, its.is.round_number(), [&](unsigned i, command op, std::uint32_t round) {
@@ -562,7 +563,7 @@ private:
             if (its.rounds != 0) ++seen_.won_by_raise;
             if (its.lifts != 0) ++seen_.won_after_lift;
             if (its.undecided) ++seen_.saved_by_late_grant;
-            tell_story("client ", its.client, " has won ", t, " with ", its.is.number());
+            write_story("client ", its.client, " has won ", t, " with ", its.is.number());
             issue(t);
         } else {
             ++seen_.won_unfenced;

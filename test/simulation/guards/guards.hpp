@@ -74,17 +74,17 @@ private:
         conn.up = false;
         conn.probed = false;
         conn.asking = false;
-        judge_clock(c);
+        check_clock(c);
         lose(c, i);
         for (auto& m : std::exchange(conn.waiting, {})) {
-            if (!m.answered) tell(m, i, verdict::unsent);
+            if (!m.answered) pass_on(m, i, verdict::unsent);
         }
     }
 
     void on_silence(unsigned c, unsigned i, message& m) override {
         auto& conn = clients_[c].connections[i];
-        if (!m.answered) tell(m, i, verdict::unknown);
-        if (!conn.up && m.op == command::release) conn.kept.push_back({m.tenure, now()});
+        if (!m.answered) pass_on(m, i, verdict::unknown);
+        if (!conn.up && m.op == command::release) conn.pending.push_back({m.tenure, now()});
     }
 
     //
@@ -128,7 +128,7 @@ private:
         auto const c = tenures_[t].client;
         auto& conn = clients_[c].connections[i];
         if (!conn.available()) {
-            if (op == command::release) conn.kept.push_back({t, now()});
+            if (op == command::release) conn.pending.push_back({t, now()});
             return;
         }
         auto m = vote(t, op, round);
@@ -139,9 +139,9 @@ private:
             auto& at = clients_[c].connections[i];
             if (std::erase_if(at.waiting, [&](auto const& w) { return w.serial == m.serial; }) == 0)
                 return;
-            tell(m, i, verdict::unsent);
+            pass_on(m, i, verdict::unsent);
             if (m.op == command::release)
-                clients_[c].connections[i].kept.push_back({m.tenure, now()});
+                clients_[c].connections[i].pending.push_back({m.tenure, now()});
         });
     }
 
@@ -153,8 +153,8 @@ private:
         });
     }
 
-    void send_kept(unsigned c, unsigned i) {
-        for (auto const& k : std::exchange(clients_[c].connections[i].kept, {})) {
+    void send_pending(unsigned c, unsigned i) {
+        for (auto const& k : std::exchange(clients_[c].connections[i].pending, {})) {
             auto m = vote(k.tenure, command::release);
             m.answered = true;
             send(c, i, m);
@@ -163,7 +163,7 @@ private:
 
     void become_suspect(unsigned c, unsigned i) {
         clients_[c].connections[i].suspect = true;
-        judge_clock(c);
+        check_clock(c);
         give_up_answers(c, i);
     }
 
@@ -174,7 +174,7 @@ private:
             return;
         }
         if (m.question == ask::probe) return on_probed(c, i, m);
-        if (std::exchange(conn.suspect, false)) send_kept(c, i);
+        if (std::exchange(conn.suspect, false)) send_pending(c, i);
         if (m.question == ask::check) {
             conn.asking = false;
             on_time_told(c, i, m);
@@ -182,7 +182,7 @@ private:
             if (Guards::doubts_later(conn.restarts, m.origin)) doubt(c, i, max_ttl_);
             return;
         }
-        if (!m.answered) tell(m, i, m.said);
+        if (!m.answered) pass_on(m, i, m.said);
         if (m.said != verdict::refused) return;
         ++seen_.refused_by_replica;
         leave_replica(c, i);
@@ -210,12 +210,12 @@ private:
         if (m.replica) return leave_replica(c, i);
         if (Guards::doubts(conn.restarts, m.origin))
             doubt(c, i, Guards::doubted_for(max_ttl_, m.uptime));
-        if (setup_.aged) judge_ages(c, i, m.uptime);
+        if (setup_.aged) check_ages(c, i, m.uptime);
         conn.run_seen = m.origin.run;
         conn.probed = true;
         conn.up = true;
         conn.suspect = false;
-        send_kept(c, i);
+        send_pending(c, i);
         for (unsigned x = 0; x < instances_.size(); ++x) {
             auto& other = clients_[c].connections[x];
             if (!other.probed || holds(c, x)) continue;
@@ -225,13 +225,13 @@ private:
     }
 
     // As runtime::engine and redis::vote_guard do.
-    void judge_ages(unsigned c, unsigned i, duration uptime) {
+    void check_ages(unsigned c, unsigned i, duration uptime) {
         auto& me = clients_[c];
         auto const seconds = uptime / std::chrono::seconds(1);
         auto const start = protocol::latest_start(local(c), seconds);
         if (!start) return fail("ages", "an uptime is no number");
         auto& its = me.connections[i];
-        if (its.start == protocol::time_point{}) me.ages.told(*start, local(c));
+        if (its.start == protocol::time_point{}) me.ages.on_age(*start, local(c));
         its.start = *start;
         if (!Guards::compares_ages() || !me.ages.some_old()) return;
         for (unsigned x = 0; x < instances_.size(); ++x) {
@@ -275,8 +275,8 @@ private:
         auto const received = local(c);
         // The client was away for longer than the guard allows drift to add up.
         if (conn.was_told && received - conn.last_asked > max_ttl_) conn.absent = true;
-        auto const jumped = conn.clock.told(m.sent, received, m.shown);
-        if (Guards::heeds_jumps()) conn.clock_doubt.observed(received, jumped > duration::zero());
+        auto const jumped = conn.clock.on_time(m.sent, received, m.shown);
+        if (Guards::checks_jumps()) conn.clock_doubt.observed(received, jumped > duration::zero());
         if (received - m.sent > std::chrono::seconds(5)) ++seen_.slow_checks;
         auto const offset_then = m.shown - duration(stretched(m.executed, instances_[i].ppm));
         if (jumped > duration::zero()) {
@@ -285,7 +285,7 @@ private:
                 fail("alarm", "a clock that never jumped is said to have");
             conn.known_until = m.executed;
             conn.absent = false;
-            if (Guards::heeds_jumps()) {
+            if (Guards::checks_jumps()) {
                 ++seen_.doubted;
                 conn.in_doubt_until =
                     std::max(conn.in_doubt_until,
@@ -306,13 +306,13 @@ private:
         conn.last_told = received;
         conn.offset_seen = offset_then;
         clients_[c].standstill.observed(i, conn.clock.last());
-        judge_clock(c);
+        check_clock(c);
     }
 
     // Looks for a standstill as the engine does.
-    void judge_clock(unsigned c) {
+    void check_clock(unsigned c) {
         auto& me = clients_[c];
-        if (!me.standstill.has_unexplained_jumps() || !Guards::heeds_jumps()) return;
+        if (!me.standstill.has_unexplained_jumps() || !Guards::checks_jumps()) return;
         instance_set there;
         for (unsigned i = 0; i < instances_.size(); ++i) {
             if (me.connections[i].probed && me.connections[i].available()) there.insert(i);
@@ -321,7 +321,7 @@ private:
             if (std::exchange(me.connections[i].asking, true)) return;
             send(c, i, question(c, ask::check));
         });
-        auto const found = me.standstill.judge(there);
+        auto const found = me.standstill.evaluate(there);
         auto const stood = me.unnoticed > duration::zero();
         if (found.is_new) {
             ++seen_.moved;
@@ -368,7 +368,7 @@ private:
         if (now() > horizon_ && !last_) return;
         auto& me = clients_[c];
         auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({c, {size(), me.ttl, me.watched}});
+        tenures_.push_back({c, {size(), me.ttl, me.renewed}});
         auto& state = tenures_.back();
         me.current = static_cast<int>(t);
         state.began = local(c);
@@ -378,7 +378,7 @@ private:
         apply(t, state.machine.acquire(local(c), voters(c)));
     }
 
-    void tell(message const& m, unsigned i, verdict v) {
+    void pass_on(message const& m, unsigned i, verdict v) {
         auto& state = tenures_[m.tenure];
         auto const c = state.client;
         if (m.op == command::acquire && v == verdict::yes) {

@@ -159,7 +159,7 @@ protected:
             c.ttl = duration(max_ttl_.count() / parts[below(parts.size())]);
             if (setup_.long_rounds) c.ttl = &c == &clients_.front() ? max_ttl_ / 5 : max_ttl_;
             shortest_ = std::min(shortest_, c.ttl);
-            c.watched = !one_in(3);
+            c.renewed = !one_in(3);
             c.ages = protocol::server_ages(max_ttl_);
             c.standstill = protocol::standstill(static_cast<unsigned>(instances_.size()), max_ttl_);
             for (unsigned i = 0; i < instances_.size(); ++i) {

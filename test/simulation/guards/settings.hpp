@@ -35,7 +35,7 @@ struct guards_as_they_are {
     static bool doubts_later(protocol::restart_guard& guard, protocol::data_origin const& now) {
         return guard.observed(now, true) != protocol::forgetting::none;
     }
-    /// True if the client heeds the announcement that keys are gone.
+    /// True if the client reacts to the announcement that keys are gone.
     static constexpr bool hears() { return true; }
     /// The duration of the quarantine, given the uptime that the server shows.
     static duration doubted_for(duration max_ttl, duration /*uptime*/) { return max_ttl; }
@@ -44,7 +44,7 @@ struct guards_as_they_are {
     /// True if commands for a young instance wait until the others have told their ages.
     static constexpr bool awaits_ages() { return true; }
     /// True if a jump of the instance's clock begins a quarantine.
-    static constexpr bool heeds_jumps() { return true; }
+    static constexpr bool checks_jumps() { return true; }
     /// True if a grant counts that was asked for before the quarantine.
     static constexpr bool counts_what_arrives() { return false; }
     /// True if extensions by an instance in quarantine count.

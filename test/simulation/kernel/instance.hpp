@@ -65,7 +65,7 @@ inline outcome carry_out(content& has, protocol::command op, unsigned tenure, tr
     case command::raise: // a raise leaves the key as it is
         return {ours ? verdict::yes : verdict::no};
     case command::inspect:
-    case command::watch:
+    case command::track:
     case command::survey:
         break;
     }

@@ -41,7 +41,7 @@ inline std::string text(message const& m) {
 }
 
 /// A release that waits until it can be sent.
-struct kept_release {
+struct pending_release {
     unsigned tenure;
     true_time since;
 };
@@ -59,7 +59,7 @@ struct connection {
     true_time ended = 0;
     std::deque<Message> ghosts; ///< of the session that ended last
     true_time ghosts_at = 0;
-    std::vector<kept_release> kept;
+    std::vector<pending_release> pending;
 
     bool available() const { return up && !suspect; }
 };
@@ -75,7 +75,7 @@ struct client : process {
 template <class Connection>
 struct lessee : client<Connection> {
     std::int64_t ppm = 0; ///< the rate error of its clock
-    bool watched = true;
+    bool renewed = true;
     int current = nobody; ///< the index of the tenure
     std::uint64_t timer = 0;
 };
@@ -160,7 +160,7 @@ protected:
     }
     message const& put_in_flight(unsigned c, unsigned i, message m) {
         m.serial = ++serial_;
-        tell_story("client ", c, " asks ", i, ": ", text(m));
+        write_story("client ", c, " asks ", i, ": ", text(m));
         return clients_[c].connections[i].in_flight.emplace_back(std::move(m));
     }
     void next_arrival(connection& conn) {
@@ -188,7 +188,7 @@ protected:
 
     /// The client stops waiting for all answers, although they may still come.
     void give_up_answers(unsigned c, unsigned i) {
-        tell_story("client ", c, " suspects ", i);
+        write_story("client ", c, " suspects ", i);
         auto& conn = clients_[c].connections[i];
         conn.suspect = true;
         for (std::size_t n = 0; n < conn.in_flight.size(); ++n) {
@@ -245,7 +245,7 @@ protected:
     }
 
     void freeze(unsigned i, true_time span) {
-        tell_story("instance ", i, " freezes");
+        write_story("instance ", i, " freezes");
         instances_[i].frozen_until = std::max(instances_[i].frozen_until, now() + span);
     }
 
@@ -255,7 +255,7 @@ protected:
 
     /// Loses the messages under way. The simulator decides when the client hears of the break.
     void sever(unsigned c, unsigned i) {
-        tell_story("connection of ", c, " to ", i, " breaks");
+        write_story("connection of ", c, " to ", i, " breaks");
         auto& conn = clients_[c].connections[i];
         ++conn.epoch;
         conn.to_server.clear();
@@ -288,8 +288,8 @@ private:
         if (now() < from) return at(from - now(), [this, c, i, epoch] { arrive(c, i, epoch); });
         auto m = take_first(ghost ? conn.ghosts : conn.to_server);
         if (!execute(c, i, m, ghost)) return;
-        tell_story("instance ", i, " answers ", c, ": ", text(m), m.votes ? ": " : "",
-                   m.votes ? name(m.said) : "");
+        write_story("instance ", i, " answers ", c, ": ", text(m), m.votes ? ": " : "",
+                    m.votes ? name(m.said) : "");
         if (!ghost) answer(c, i, std::move(m));
     }
 

@@ -61,7 +61,7 @@ std::optional<finding> search(std::uint64_t schedules, Run&& run, std::string_vi
 
 /// The last part of the story of a schedule.
 template <class Run>
-std::string tell(Run& run, std::uint64_t seed) {
+std::string story_of(Run& run, std::uint64_t seed) {
     static constexpr std::size_t longest = 20'000;
     std::ostringstream story;
     run_schedule(run, seed, &story);
@@ -76,7 +76,7 @@ void stands(std::uint64_t schedules, Run&& run) {
     auto const found = search(schedules, run);
     if (found) {
         BOOST_ERROR("seed " << found->seed << ": " << found->violation << "\n"
-                            << tell(run, found->seed));
+                            << story_of(run, found->seed));
     } else {
         BOOST_TEST(!found.has_value());
     }

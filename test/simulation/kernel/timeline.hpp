@@ -102,8 +102,8 @@ protected:
         trace::fail(property, how + ", at " + std::to_string(microseconds()) + " us");
     }
     template <class... Words>
-    void tell_story(Words const&... words) {
-        trace::tell_story(microseconds(), " us: ", words...);
+    void write_story(Words const&... words) {
+        trace::write_story(microseconds(), " us: ", words...);
     }
 
 private:

@@ -16,7 +16,7 @@ namespace holdfast::test {
 
 inline char const* name(protocol::command c) {
     static constexpr std::array names{"acquire", "extend",  "release", "heal",  "contend",
-                                      "raise",   "inspect", "watch",   "survey"};
+                                      "raise",   "inspect", "track",   "survey"};
     static_assert(names.size() == protocol::commands);
     return names[static_cast<std::size_t>(c)];
 }
@@ -42,14 +42,14 @@ protected:
 
     /// Adds a line to the story.
     template <class... Words>
-    void tell_story(Words const&... words) {
+    void write_story(Words const&... words) {
         if (story_ != nullptr) (*story_ << ... << words) << '\n';
     }
     /// Reports a violation. The first one ends the schedule.
     void fail(char const* property, std::string const& how) {
         if (!violation_.empty()) return;
         violation_ = std::string(property) + ": " + how;
-        tell_story(violation_);
+        write_story(violation_);
     }
     std::string const& violation() const { return violation_; }
 

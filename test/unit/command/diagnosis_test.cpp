@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(missing_services_are_told_with_the_command) {
     check(only(all), severity::fault, "c:3", "no release");
 }
 
-BOOST_AUTO_TEST_CASE(nodes_of_a_cluster_are_judged_too) {
+BOOST_AUTO_TEST_CASE(nodes_of_a_cluster_are_checked_too) {
     auto cluster = good("redis+cluster://a:1");
     cluster.durable.reset();
     cluster.nodes = {good("a:1"), good("b:2")};

@@ -61,8 +61,8 @@ BOOST_AUTO_TEST_CASE(a_quorum_at_the_deadline_is_too_late) {
 BOOST_AUTO_TEST_CASE(a_release_is_owed_wherever_a_key_may_be) {
     auto const maybe = instance_set::first(5) - instance_set::only(1);
     for (unsigned granted = 0; granted <= 5; ++granted) {
-        auto const owed = redlock_rules::owed_release(maybe, maybe & instance_set::first(granted));
-        BOOST_TEST((owed == maybe));
+        auto const where = redlock_rules::to_release(maybe, maybe & instance_set::first(granted));
+        BOOST_TEST((where == maybe));
     }
 }
 

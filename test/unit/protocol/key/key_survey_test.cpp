@@ -11,7 +11,7 @@
 
 using namespace holdfast::protocol;
 using kind = key_finding::kind;
-using state = key_judgement::state;
+using state = survey_result::state;
 
 namespace {
 
@@ -24,8 +24,8 @@ constexpr key_finding of_b{.found = kind::present, .token = "b"};
 
 using findings = std::vector<key_finding>;
 
-key_judgement judged(findings const& all) {
-    return judge(all, redlock_rules::quorum(static_cast<unsigned>(all.size()), 0));
+survey_result evaluated(findings const& all) {
+    return evaluate(all, redlock_rules::quorum(static_cast<unsigned>(all.size()), 0));
 }
 
 /// Calls `visit` with each group of `count` answers out of `kinds`.
@@ -63,21 +63,21 @@ void for_each_completion(findings all, Visit visit) {
 BOOST_AUTO_TEST_SUITE(key_survey)
 
 BOOST_AUTO_TEST_CASE(a_quorum_decides) {
-    BOOST_TEST((judged({of_a, of_a, of_a, absent, missing}) ==
-                key_judgement{.is = state::held, .token = "a"}));
-    BOOST_TEST((judged({absent, absent, absent, of_a, missing}).is == state::free));
-    BOOST_TEST((judged({of_a, of_a, of_b, of_b, absent}).is == state::split));
-    BOOST_TEST((judged({of_a, of_a, absent, absent, of_b}).is == state::split));
-    BOOST_TEST((judged({foreign, foreign, foreign, absent, absent}).is == state::foreign));
-    BOOST_TEST((judged({of_a}) == key_judgement{.is = state::held, .token = "a"}));
-    BOOST_TEST((judged({absent}).is == state::free));
+    BOOST_TEST((evaluated({of_a, of_a, of_a, absent, missing}) ==
+                survey_result{.is = state::held, .token = "a"}));
+    BOOST_TEST((evaluated({absent, absent, absent, of_a, missing}).is == state::free));
+    BOOST_TEST((evaluated({of_a, of_a, of_b, of_b, absent}).is == state::split));
+    BOOST_TEST((evaluated({of_a, of_a, absent, absent, of_b}).is == state::split));
+    BOOST_TEST((evaluated({foreign, foreign, foreign, absent, absent}).is == state::foreign));
+    BOOST_TEST((evaluated({of_a}) == survey_result{.is = state::held, .token = "a"}));
+    BOOST_TEST((evaluated({absent}).is == state::free));
 }
 
 BOOST_AUTO_TEST_CASE(missing_answers_are_never_taken_for_a_free_key) {
-    BOOST_TEST((judged({missing}).is == state::unknown));
-    BOOST_TEST((judged({absent, absent, missing, missing, missing}).is == state::unknown));
-    BOOST_TEST((judged({of_a, of_a, missing, absent, absent}).is == state::unknown));
-    BOOST_TEST((judged({unread, unread, unread}).is == state::unknown));
+    BOOST_TEST((evaluated({missing}).is == state::unknown));
+    BOOST_TEST((evaluated({absent, absent, missing, missing, missing}).is == state::unknown));
+    BOOST_TEST((evaluated({of_a, of_a, missing, absent, absent}).is == state::unknown));
+    BOOST_TEST((evaluated({unread, unread, unread}).is == state::unknown));
 }
 
 // The promise of the header, for each answer and each group of 1 to 5.
@@ -85,10 +85,10 @@ BOOST_AUTO_TEST_CASE(no_missing_answer_could_change_what_is_said) {
     constexpr std::array every{absent, foreign, missing, unread, of_a, of_b};
     for (std::size_t count = 1; count <= 5; ++count) {
         for_each_group(count, every, [](findings const& all) {
-            auto const said = judged(all);
+            auto const said = evaluated(all);
             if (said.is == state::unknown) return;
             for_each_completion(all, [&](findings const& complete) {
-                if (!(judged(complete) == said)) BOOST_ERROR("another answer changes the state");
+                if (!(evaluated(complete) == said)) BOOST_ERROR("another answer changes the state");
             });
         });
     }
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(complete_answers_always_tell) {
     constexpr std::array known{absent, foreign, of_a, of_b};
     for (std::size_t count = 1; count <= 5; ++count) {
         for_each_group(count, known, [](findings const& all) {
-            if (judged(all).is == state::unknown) BOOST_ERROR("nothing is missing");
+            if (evaluated(all).is == state::unknown) BOOST_ERROR("nothing is missing");
         });
     }
 }

@@ -36,8 +36,8 @@ struct pair_of_clocks {
     /// The jump that the guard sees. In true time: the question leaves at `sent`, the server reads
     /// its clock at `read`, and the answer arrives at `received`.
     duration ask_time(duration sent, duration read, duration received) {
-        return guard.told(at(run(sent, client_ppm)), at(run(received, client_ppm)),
-                          epoch + ahead + run(read, server_ppm));
+        return guard.on_time(at(run(sent, client_ppm)), at(run(received, client_ppm)),
+                             epoch + ahead + run(read, server_ppm));
     }
     /// Asks with no delay.
     duration ask_time(duration when) { return ask_time(when, when, when); }

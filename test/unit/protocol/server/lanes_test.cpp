@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(each_command_has_its_lane) {
     BOOST_TEST((lane_of(command::acquire) == lane::take));
     BOOST_TEST((lane_of(command::contend) == lane::take));
     BOOST_TEST((lane_of(command::inspect) == lane::take));
-    BOOST_TEST((lane_of(command::watch) == lane::take));
+    BOOST_TEST((lane_of(command::track) == lane::take));
     BOOST_TEST((lane_of(command::release) == lane::leave));
 }
 

@@ -14,7 +14,7 @@ using state = holdfast::protocol::liveness::state;
 using action = holdfast::protocol::liveness::action;
 
 constexpr duration limit = 80ms;
-constexpr duration interval = 1'250ms; // between checks of an instance that owes no answer
+constexpr duration interval = 1'250ms; // between checks of an instance without outstanding answers
 constexpr duration reading = 1ms;
 constexpr duration tick{1};
 constexpr time_point t0{1h};
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_lost_connection_makes_it_down_until_the_next_is_probed) {
     BOOST_TEST(!l.available());
     BOOST_TEST(!l.is_probed());
     BOOST_TEST((l.up_for(t0 + 1s) == 0ns));
-    // The instance owes no answer any more.
+    // No answer is outstanding any more.
     BOOST_TEST((l.check(t0 + 10s) == action::none));
     BOOST_TEST((l.check(t0 + 20s) == action::none));
     l.probing(t0 + 21s);
@@ -351,29 +351,29 @@ BOOST_AUTO_TEST_CASE(a_probe_whose_answers_trickle_is_given_up_after_two_limits)
 BOOST_AUTO_TEST_CASE(what_waits_for_the_first_connection_is_failed_after_the_limit) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
-    l.queued(t0 + 10ms);
+    l.unsent(t0 + 10ms);
     BOOST_TEST(!l.needs_earlier_check());
     BOOST_TEST((l.check(t0 + limit) == action::none));
     BOOST_TEST((l.next_check() == t0 + 10ms + limit));
-    l.queued(t0 + 50ms); // the first command decides when the check is due
+    l.unsent(t0 + 50ms); // the first command decides when the check is due
     BOOST_TEST((l.check(t0 + 10ms + limit - tick) == action::none));
-    BOOST_TEST((l.check(t0 + 10ms + limit) == action::fail_waiting));
+    BOOST_TEST((l.check(t0 + 10ms + limit) == action::fail_unsent));
     BOOST_TEST((l.current() == state::connecting));
     BOOST_TEST((l.check(t0 + 10ms + 2 * limit) == action::none));
     // Later commands have a time limit of their own.
-    l.queued(t0 + 1s);
+    l.unsent(t0 + 1s);
     BOOST_TEST(l.needs_earlier_check());
     BOOST_TEST((l.next_check() == t0 + 1s + limit));
-    BOOST_TEST((l.check(t0 + 1s + limit) == action::fail_waiting));
+    BOOST_TEST((l.check(t0 + 1s + limit) == action::fail_unsent));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_failed_that_waits_no_more) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
-    l.queued(t0);
-    l.none_queued();
+    l.unsent(t0);
+    l.none_unsent();
     BOOST_TEST((l.check(t0 + limit) == action::none));
-    l.queued(t0);
+    l.unsent(t0);
     l.lost(); // the driver fails the commands that wait
     BOOST_TEST(!l.needs_earlier_check());
     BOOST_TEST((l.check(t0 + limit) == action::none));
@@ -383,9 +383,9 @@ BOOST_AUTO_TEST_CASE(nothing_is_failed_that_waits_no_more) {
 BOOST_AUTO_TEST_CASE(what_waits_and_the_probe_have_limits_of_their_own) {
     holdfast::protocol::liveness l(limit);
     l.start(t0);
-    l.queued(t0);
+    l.unsent(t0);
     l.probing(t0 + 30ms);
-    BOOST_TEST((l.check(t0 + limit) == action::fail_waiting));
+    BOOST_TEST((l.check(t0 + limit) == action::fail_unsent));
     BOOST_TEST((l.next_check() == t0 + 30ms + limit));
     BOOST_TEST((l.check(t0 + 30ms + limit) == action::none));
     BOOST_TEST((l.check(t0 + 30ms + limit + reading) == action::give_up));
@@ -400,10 +400,10 @@ BOOST_AUTO_TEST_CASE(what_waits_does_not_shorten_the_grace_of_a_late_look) {
     BOOST_TEST((l.check(first) == action::none));
     auto const second = first + 40ms;
     BOOST_TEST((l.next_check() == second));
-    l.queued(t0 + 50ms);
+    l.unsent(t0 + 50ms);
     BOOST_TEST(l.needs_earlier_check());
     BOOST_TEST((l.next_check() == t0 + 50ms + limit));
-    BOOST_TEST((l.check(t0 + 50ms + limit) == action::fail_waiting));
+    BOOST_TEST((l.check(t0 + 50ms + limit) == action::fail_unsent));
     BOOST_TEST((l.next_check() == second));
     BOOST_TEST((l.check(second - tick) == action::none));
     BOOST_TEST((l.next_check() == second));

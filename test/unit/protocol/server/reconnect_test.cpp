@@ -122,18 +122,18 @@ BOOST_AUTO_TEST_CASE(pauses_are_those_of_the_last_fault) {
     BOOST_TEST((p.next(0) == 1s));
 }
 
-BOOST_AUTO_TEST_CASE(a_mended_setup_is_tried_at_once_and_counts_anew) {
+BOOST_AUTO_TEST_CASE(a_changed_setup_is_tried_at_once_and_counts_anew) {
     reconnect_policy p(longest);
-    BOOST_TEST(!p.mended()); // there was no fault to mend
+    BOOST_TEST(!p.setup_changed()); // there was no fault of the setup
     for (auto n = 0; n < 4; ++n) {
         p.ended(0ns, fault::setup);
         p.next(0);
     }
-    BOOST_TEST(p.mended());
+    BOOST_TEST(p.setup_changed());
     p.ended(0ns, fault::setup);
     BOOST_TEST((p.next(0) == 1s));
     p.ended(0ns, fault::busy);
-    BOOST_TEST(!p.mended());
+    BOOST_TEST(!p.setup_changed());
 }
 
 BOOST_AUTO_TEST_CASE(a_busy_instance_is_left_alone_for_five_seconds_at_most) {
@@ -170,13 +170,13 @@ BOOST_AUTO_TEST_CASE(a_setup_with_which_it_was_up_is_right) {
     BOOST_TEST((p.next(0) == 1s));
 }
 
-BOOST_AUTO_TEST_CASE(a_setup_that_is_unclear_may_be_mended_too) {
+BOOST_AUTO_TEST_CASE(a_setup_that_is_unclear_may_be_fixed_too) {
     reconnect_policy p(longest);
     for (auto n = 0; n < 4; ++n) {
         p.ended(0ns, fault::unclear);
         p.next(0);
     }
-    BOOST_TEST(p.mended());
+    BOOST_TEST(p.setup_changed());
     p.ended(0ns, fault::unclear);
     BOOST_TEST((p.next(0) == 1s));
 }

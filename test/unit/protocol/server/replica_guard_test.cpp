@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(only_commands_that_write_what_a_holder_relies_on_need_repli
          {command::acquire, command::contend, command::extend, command::heal, command::raise}) {
         BOOST_TEST(needs_replicas(c));
     }
-    for (auto const c : {command::release, command::inspect, command::watch}) {
+    for (auto const c : {command::release, command::inspect, command::track}) {
         BOOST_TEST(!needs_replicas(c));
     }
 }

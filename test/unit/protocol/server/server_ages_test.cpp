@@ -25,17 +25,17 @@ BOOST_AUTO_TEST_SUITE(server_ages)
 BOOST_AUTO_TEST_CASE(one_server_older_than_the_longest_lease_is_enough) {
     for (bool const young_first : {true, false}) {
         protocol::server_ages ages(max_ttl);
-        if (young_first) ages.told(now - 5s, now);
+        if (young_first) ages.on_age(now - 5s, now);
         BOOST_TEST(!ages.some_old());
-        ages.told(now - max_ttl, now);
-        if (!young_first) ages.told(now - 5s, now);
+        ages.on_age(now - max_ttl, now);
+        if (!young_first) ages.on_age(now - 5s, now);
         BOOST_TEST(ages.some_old());
     }
 }
 
 BOOST_AUTO_TEST_CASE(where_all_are_young_none_has_restarted) {
     protocol::server_ages young(max_ttl), none(max_ttl);
-    for (unsigned i = 0; i < 3; ++i) young.told(now - i * 20s, now);
+    for (unsigned i = 0; i < 3; ++i) young.on_age(now - i * 20s, now);
     BOOST_TEST(!young.some_old());
     BOOST_TEST(!none.some_old());
 }

@@ -36,13 +36,13 @@ struct clocks {
     void ask_time(unsigned i) {
         auto const sent = now();
         pass(1ms);
-        guards[i].told(sent, now(), truth + ahead[i]);
+        guards[i].on_time(sent, now(), truth + ahead[i]);
         ours.observed(i, guards[i].last());
     }
-    protocol::standstill::equal_jumps judge() { return ours.judge(there); }
-    protocol::standstill::equal_jumps judge_after(unsigned i) {
+    protocol::standstill::equal_jumps evaluate() { return ours.evaluate(there); }
+    protocol::standstill::equal_jumps evaluate_after(unsigned i) {
         ask_time(i);
-        return judge();
+        return evaluate();
     }
 
     protocol::standstill ours;
@@ -59,18 +59,18 @@ BOOST_AUTO_TEST_SUITE(standstill)
 BOOST_AUTO_TEST_CASE(equal_jumps_of_all_are_ours) {
     clocks c(3);
     c.stop(50ms);
-    BOOST_TEST(c.judge_after(0).instances.empty());
+    BOOST_TEST(c.evaluate_after(0).instances.empty());
     BOOST_TEST((c.ours.to_ask(c.there) == instance_set::first(3)));
-    auto const majority = c.judge_after(1);
+    auto const majority = c.evaluate_after(1);
     BOOST_TEST(majority.is_new);
     BOOST_TEST(!majority.is_ours); // the third server may show no jump
     BOOST_TEST((majority.least <= 50ms && majority.most >= 50ms && majority.most < 100ms));
-    auto const all = c.judge_after(2);
+    auto const all = c.evaluate_after(2);
     BOOST_TEST(!all.is_new); // the deadlines were moved already
     BOOST_TEST(all.is_ours);
     BOOST_TEST(all.instances.size() == 3U);
     BOOST_TEST(!c.ours.has_unexplained_jumps());
-    BOOST_TEST(c.judge_after(0).instances.empty());
+    BOOST_TEST(c.evaluate_after(0).instances.empty());
 }
 
 // The map of a Cluster comes after the first readings.
@@ -81,8 +81,8 @@ BOOST_AUTO_TEST_CASE(a_change_of_their_number_forgets_no_reading) {
     c.stop(50ms);
     c.ask_time(0);
     BOOST_TEST((c.ours.to_ask(c.there) == instance_set::first(3)));
-    BOOST_TEST(!c.judge_after(1).is_ours); // the third server may show no jump
-    BOOST_TEST(c.judge_after(2).is_ours);
+    BOOST_TEST(!c.evaluate_after(1).is_ours); // the third server may show no jump
+    BOOST_TEST(c.evaluate_after(2).is_ours);
 }
 
 BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
@@ -91,9 +91,9 @@ BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
         c.pass(1s);
         c.stop(200ms);
         c.ask_time(2);
-        c.judge();
-        BOOST_TEST(c.judge_after(0).is_new);
-        auto const all = c.judge_after(1);
+        c.evaluate();
+        BOOST_TEST(c.evaluate_after(0).is_new);
+        auto const all = c.evaluate_after(1);
         BOOST_TEST((all.is_ours && !all.is_new));
     }
 }
@@ -101,19 +101,19 @@ BOOST_AUTO_TEST_CASE(each_standstill_counts_once) {
 BOOST_AUTO_TEST_CASE(one_that_did_not_jump_shows_that_it_was_the_servers) {
     clocks c(3);
     c.ahead[0] = c.ahead[1] = 10s;
-    BOOST_TEST(c.judge_after(0).instances.empty());
-    BOOST_TEST(c.judge_after(1).is_new); // the keys of a majority expire earlier
-    BOOST_TEST(!c.judge_after(2).is_ours);
-    BOOST_TEST(!c.judge_after(2).is_ours);
+    BOOST_TEST(c.evaluate_after(0).instances.empty());
+    BOOST_TEST(c.evaluate_after(1).is_new); // the keys of a majority expire earlier
+    BOOST_TEST(!c.evaluate_after(2).is_ours);
+    BOOST_TEST(!c.evaluate_after(2).is_ours);
 }
 
 BOOST_AUTO_TEST_CASE(one_that_cannot_be_asked_is_not_waited_for) {
     clocks c(3);
     c.stop(10s);
     c.ask_time(0);
-    BOOST_TEST(!c.judge_after(1).is_ours);
+    BOOST_TEST(!c.evaluate_after(1).is_ours);
     c.there.erase(2); // instance 2 goes down
-    auto const f = c.judge();
+    auto const f = c.evaluate();
     BOOST_TEST((f.is_ours && !f.is_new));
     // The guard of instance 2 finds no new jump when the instance is back.
     c.guards[2].stood_still(f.from, f.to, f.least, f.most);
@@ -125,12 +125,12 @@ BOOST_AUTO_TEST_CASE(one_that_cannot_be_asked_is_not_waited_for) {
 BOOST_AUTO_TEST_CASE(other_jumps_are_the_servers) {
     clocks minority(5), unequal(3), apart(3);
     minority.ahead[0] = minority.ahead[1] = 10s;
-    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(minority.judge_after(i).instances.empty());
+    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(minority.evaluate_after(i).instances.empty());
     unequal.ahead = {10s, 11s, 12s};
-    for (unsigned i = 0; i < 3; ++i) BOOST_TEST(unequal.judge_after(i).instances.empty());
+    for (unsigned i = 0; i < 3; ++i) BOOST_TEST(unequal.evaluate_after(i).instances.empty());
     for (unsigned i = 0; i < 3; ++i) { // the clocks jump at different times
         apart.ahead[i] = 10s;
-        for (unsigned k = 0; k < 3; ++k) BOOST_TEST(apart.judge_after(k).instances.empty());
+        for (unsigned k = 0; k < 3; ++k) BOOST_TEST(apart.evaluate_after(k).instances.empty());
         apart.pass(1s);
     }
 }
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(jumps_seen_after_a_long_time_may_have_been_of_any_size) {
         c.pass(outage);
         c.ahead = {3s, 3s + 500ms, 0s};
         c.ask_time(0);
-        auto const f = c.judge_after(1);
+        auto const f = c.evaluate_after(1);
         BOOST_TEST(f.is_new); // the deadlines move, to be safe
         BOOST_TEST(!f.is_ours);
     }
@@ -157,25 +157,25 @@ BOOST_AUTO_TEST_CASE(who_was_not_asked_for_long_cannot_agree) {
     c.pass(1s);
     c.ahead[0] = c.ahead[1] = 100ms; // the third clock may have drifted as far
     c.ask_time(0);
-    c.judge_after(1);
-    BOOST_TEST(!c.judge_after(2).is_ours);
+    c.evaluate_after(1);
+    BOOST_TEST(!c.evaluate_after(2).is_ours);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_explained_is_forgotten_after_the_longest_ttl) {
     clocks c(5);
     c.ahead[0] = c.ahead[1] = c.ahead[2] = 10s;
-    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(!c.judge_after(i).is_ours);
+    for (unsigned i = 0; i < 5; ++i) BOOST_TEST(!c.evaluate_after(i).is_ours);
     for (auto passed = 0s; passed < 58s; passed += 2s) {
         c.pass(2s);
-        for (unsigned i = 0; i < 5; ++i) c.judge_after(i);
+        for (unsigned i = 0; i < 5; ++i) c.evaluate_after(i);
         BOOST_TEST(c.ours.has_unexplained_jumps());
     }
     c.pass(3s);
-    for (unsigned i = 0; i < 5; ++i) c.judge_after(i);
+    for (unsigned i = 0; i < 5; ++i) c.evaluate_after(i);
     BOOST_TEST(!c.ours.has_unexplained_jumps());
     c.stop(50ms);
     protocol::standstill::equal_jumps last;
-    for (unsigned i = 0; i < 5; ++i) last = c.judge_after(i);
+    for (unsigned i = 0; i < 5; ++i) last = c.evaluate_after(i);
     BOOST_TEST(last.is_ours);
 }
 
@@ -185,13 +185,13 @@ BOOST_AUTO_TEST_CASE(a_standstill_moves_deadlines_when_a_majority_shows_it_howev
     c.there.erase(1);
     c.there.erase(2);
     c.stop(10s);
-    BOOST_TEST(c.judge_after(0).instances.empty());
+    BOOST_TEST(c.evaluate_after(0).instances.empty());
     for (auto passed = 0s; passed < 30s; passed += 2s) {
         c.pass(2s);
-        BOOST_TEST(c.judge_after(0).instances.empty());
+        BOOST_TEST(c.evaluate_after(0).instances.empty());
     }
     c.there.insert(1);
-    auto const f = c.judge_after(1);
+    auto const f = c.evaluate_after(1);
     BOOST_TEST(f.is_new);
     BOOST_TEST((f.by >= 10s));
 }
@@ -200,13 +200,13 @@ BOOST_AUTO_TEST_CASE(a_jump_that_is_shown_in_two_parts_moves_deadlines_by_their_
     clocks c(3);
     c.stop(4s);
     c.ask_time(0);
-    auto const first = c.judge_after(1);
+    auto const first = c.evaluate_after(1);
     BOOST_TEST((first.is_new && first.by >= 4s && first.by < 5s));
     c.stop(6s);
     c.ask_time(2); // instance 2 shows both standstills at once
-    auto const second = c.judge_after(0);
+    auto const second = c.evaluate_after(0);
     BOOST_TEST((second.is_new && first.by + second.by >= 10s && first.by + second.by < 11s));
-    auto const third = c.judge_after(1);
+    auto const third = c.evaluate_after(1);
     BOOST_TEST(!third.is_new);
     BOOST_TEST(third.is_ours);
 }
@@ -221,13 +221,13 @@ BOOST_AUTO_TEST_CASE(what_a_slow_answer_has_hidden_counts_from_before_it) {
         auto const sent = c.now();
         auto const shown = c.truth;
         c.pass(300ms);
-        c.guards[i].told(sent, c.now(), shown);
+        c.guards[i].on_time(sent, c.now(), shown);
         c.ours.observed(i, c.guards[i].last());
-        BOOST_TEST(c.judge().instances.empty());
+        BOOST_TEST(c.evaluate().instances.empty());
     }
     c.pass(1s);
-    BOOST_TEST(c.judge_after(1).is_new);
-    auto const all = c.judge_after(2);
+    BOOST_TEST(c.evaluate_after(1).is_new);
+    auto const all = c.evaluate_after(2);
     BOOST_TEST(all.is_ours);
     BOOST_TEST(all.instances.size() == 3U);
 }
@@ -235,10 +235,10 @@ BOOST_AUTO_TEST_CASE(what_a_slow_answer_has_hidden_counts_from_before_it) {
 BOOST_AUTO_TEST_CASE(a_lone_instance_has_nobody_who_could_agree) {
     clocks c(1);
     c.stop(50ms);
-    auto const f = c.judge_after(0);
+    auto const f = c.evaluate_after(0);
     BOOST_TEST(f.is_new);
     BOOST_TEST(!f.is_ours);
-    BOOST_TEST(!c.judge_after(0).is_new);
+    BOOST_TEST(!c.evaluate_after(0).is_new);
 }
 
 BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
@@ -248,14 +248,14 @@ BOOST_AUTO_TEST_CASE(an_answer_that_was_under_way_shows_a_part) {
     auto const shown = c.truth;
     c.stop(600ms);
     c.pass(1ms);
-    c.guards[0].told(sent, c.now(), shown);
+    c.guards[0].on_time(sent, c.now(), shown);
     c.ours.observed(0, c.guards[0].last());
     c.ask_time(1);
-    auto const majority = c.judge_after(2);
+    auto const majority = c.evaluate_after(2);
     BOOST_TEST(majority.is_new);
     BOOST_TEST((majority.most >= 1s));
     BOOST_TEST(!majority.is_ours);
-    auto const all = c.judge_after(0); // instance 0 shows the rest
+    auto const all = c.evaluate_after(0); // instance 0 shows the rest
     BOOST_TEST(all.is_ours);
     BOOST_TEST(all.instances.size() == 3U);
 }
@@ -265,8 +265,8 @@ BOOST_AUTO_TEST_CASE(servers_whose_seconds_differ_agree_on_a_long_one) {
     c.stop(100s);
     c.ahead = {450ms, -450ms, duration::zero()};
     c.ask_time(0);
-    BOOST_TEST(c.judge_after(1).is_new);
-    BOOST_TEST(c.judge_after(2).is_ours);
+    BOOST_TEST(c.evaluate_after(1).is_new);
+    BOOST_TEST(c.evaluate_after(2).is_ours);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

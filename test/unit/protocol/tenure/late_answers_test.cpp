@@ -26,7 +26,7 @@ struct fixture {
             for (unsigned i = 0; i < 4; ++i) usual[i].heard(1ms);
             usual[4].heard(100ms);
         }
-        m.heed(usual);
+        m.set_usual(usual);
         BOOST_REQUIRE((usual[0].patience() == soon));
     }
 
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(the_patience_for_the_others_begins_when_they_are_asked) {
 BOOST_AUTO_TEST_CASE(an_arbiter_without_which_there_is_no_quorum_is_waited_for) {
     for (auto const configured : {1U, 2U}) {
         m = tenure(configured, ttl, true);
-        m.heed(usual);
+        m.set_usual(usual);
         m.contend(at(0ms), 0);
         BOOST_TEST(!m.depends_on_late_answers());
         BOOST_TEST((m.wake() == m.deadline()));
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_confirmed_by_those_that_never_had_the_key) {
 BOOST_AUTO_TEST_CASE(a_release_is_confirmed_when_an_instance_that_held_the_key_is_gone) {
     for (auto const how : {verdict::unknown, verdict::unsent, verdict::refused}) {
         m = tenure(5, ttl, true);
-        m.heed(usual);
+        m.set_usual(usual);
         holds("014", "23");
         m.release(at(1s), of("01234"));
         BOOST_TEST((say(command::release, "4", how, 1001ms).effect == tenure_effect::none));
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(an_inspection_that_has_found_no_lock_waits_for_the_late) {
 BOOST_AUTO_TEST_CASE(an_inspection_that_is_not_answered_has_not_found_out_all) {
     for (auto const how : {verdict::unknown, verdict::unsent}) {
         m = tenure(5, ttl, true);
-        m.heed(usual);
+        m.set_usual(usual);
         acquires("", "01");
         say(command::acquire, "4", verdict::no);
         m.inspect(at(2ms), of("01"));

@@ -115,7 +115,7 @@ void every_combination(unsigned n, Visit&& visit) {
 
 BOOST_AUTO_TEST_SUITE(tally)
 
-BOOST_AUTO_TEST_CASE(every_combination_of_answers_is_judged_as_by_the_model) {
+BOOST_AUTO_TEST_CASE(every_combination_of_answers_is_counted_as_by_the_model) {
     std::size_t seen = 0;
     for (unsigned n = 1; n <= 5; ++n) {
         every_combination(n, [&](model const& m) {

@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(the_last_retry_does_not_delay_the_news_of_the_loss) {
 BOOST_AUTO_TEST_CASE(the_loss_is_told_before_the_deadline_though_no_server_answers) {
     for (auto const& before : {held(), extending()}) {
         auto m = before;
-        auto const owed = text(m.maybe_held());
+        auto const where = text(m.maybe_held());
         // A renewal may be due in the first case, but the lease is not over.
         BOOST_TEST(m.time(at(told - 1ns)).effect != tenure_effect::lost);
         BOOST_TEST(m.phase() == phase::held);
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(the_loss_is_told_before_the_deadline_though_no_server_answe
         // The holder knows its deadline, and may use the lease until then. So the key stays.
         BOOST_TEST((m.wake() == m.deadline()));
         BOOST_TEST(text(m.time(m.deadline() - 1ns)) == "nothing");
-        BOOST_TEST(text(m.time(m.deadline())) == "release " + owed + " ended");
+        BOOST_TEST(text(m.time(m.deadline())) == "release " + where + " ended");
         BOOST_TEST(m.phase() == phase::over);
     }
 }
@@ -225,8 +225,8 @@ BOOST_AUTO_TEST_CASE(a_limit_cannot_be_passed_by_extensions) {
 BOOST_AUTO_TEST_CASE(whoever_follows_wake_hears_of_the_loss_before_the_deadline) {
     for (protocol::duration const length :
          {protocol::duration(10ms), protocol::duration(1s), protocol::duration(24h)}) {
-        for (auto const watched : {true, false}) {
-            machine m(1, length, watched);
+        for (auto const renewed : {true, false}) {
+            machine m(1, length, renewed);
             m.acquire(at(0s), of("0"));
             BOOST_TEST(answer(m, command::acquire, 0, yes, 0s) == "won");
             auto heard = tenure_effect::none;

@@ -61,7 +61,7 @@ public:
         unreleased_.for_each(
             [&](unsigned i) { take(machine_.answer(command::release, 0, i, no, at(now_))); });
         if (!machine_.maybe_held().empty())
-            return "owes a release to " + text(machine_.maybe_held());
+            return "has not released " + text(machine_.maybe_held());
         return complaint_;
     }
 
@@ -157,7 +157,7 @@ private:
         case command::contend:
         case command::raise:
         case command::inspect:
-        case command::watch:
+        case command::track:
         case command::survey:
             break;
         }

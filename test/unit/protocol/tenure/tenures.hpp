@@ -185,8 +185,8 @@ inline machine acquiring() {
 }
 
 /// A held tenure. Instance 2 has not answered yet.
-inline machine held(bool watched = true) {
-    machine m(3, ttl, watched);
+inline machine held(bool renewed = true) {
+    machine m(3, ttl, renewed);
     m.acquire(at(0s), of("012"));
     answer(m, command::acquire, 0, verdict::yes);
     BOOST_TEST(answer(m, command::acquire, 1, verdict::yes) == "won");

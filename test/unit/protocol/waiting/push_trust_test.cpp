@@ -23,7 +23,7 @@ push_promise promised(std::optional<duration> left = 10s) {
 }
 
 breach after(duration when, std::optional<duration> left, std::optional<duration> before = 10s) {
-    return promised(before).kept(3, start + when, start + when, left);
+    return promised(before).answered(3, start + when, start + when, left);
 }
 
 } // namespace
@@ -59,20 +59,20 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_as_it_was_has_not) {
 BOOST_AUTO_TEST_CASE(an_answer_that_is_read_late_shows_no_change) {
     push_promise p;
     p.made(3, start, start + 3s, 10s);
-    BOOST_TEST((p.kept(3, start + 4s, start + 4s, 6s) == breach::none));
+    BOOST_TEST((p.answered(3, start + 4s, start + 4s, 6s) == breach::none));
     p.made(3, start, start, 10s);
-    BOOST_TEST((p.kept(3, start + 1s, start + 4s, 9s) == breach::none));
+    BOOST_TEST((p.answered(3, start + 1s, start + 4s, 9s) == breach::none));
     p.made(3, start, start + 3s, 10s);
-    BOOST_TEST((p.kept(3, start + 4s, start + 4s, 9251ms) == breach::certain));
+    BOOST_TEST((p.answered(3, start + 4s, start + 4s, 9251ms) == breach::certain));
     p.made(3, start, start + 3s, 10s);
-    BOOST_TEST((p.kept(3, start + 9749ms, start + 9749ms, gone) == breach::certain));
+    BOOST_TEST((p.answered(3, start + 9749ms, start + 9749ms, gone) == breach::certain));
     p.made(3, start, start + 3s, 10s);
-    BOOST_TEST((p.kept(3, start + 9s, start + 9750ms, gone) == breach::possible));
+    BOOST_TEST((p.answered(3, start + 9s, start + 9750ms, gone) == breach::possible));
 }
 
 BOOST_AUTO_TEST_CASE(without_a_promise_nothing_is_broken) {
     auto const kept = [](push_promise p, unsigned instance = 3) {
-        return p.kept(instance, start + 1s, start + 1s, gone) == breach::none;
+        return p.answered(instance, start + 1s, start + 1s, gone) == breach::none;
     };
     BOOST_TEST(kept({}, 0));
     BOOST_TEST(kept(promised(), 2)); // another instance
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(without_a_promise_nothing_is_broken) {
     ours.ended();
     BOOST_TEST(kept(ours));
     auto once = promised();
-    BOOST_TEST((once.kept(3, start, start, gone) == breach::certain));
+    BOOST_TEST((once.answered(3, start, start, gone) == breach::certain));
     BOOST_TEST(kept(once));
 }
 

@@ -37,13 +37,14 @@ struct fixture {
     }
     ~fixture() { q.abandon(); }
 
-    // Each instance that is asked to watch the key has it.
+    // Each instance that is asked to track the key has it.
     queue_effect next(time_point now, instance_set reachable = all) {
         for (;;) {
             auto const action = q.next(now, reachable);
-            if (action.watch.empty()) return action.effect;
-            action.watch.for_each([&](unsigned i) {
-                q.watched(now, i, q.watch_round(), {.is = sighting::state::held, .told = true}, 0);
+            if (action.track.empty()) return action.effect;
+            action.track.for_each([&](unsigned i) {
+                q.tracked(now, i, q.tracking_round(),
+                          {.is = sighting::state::held, .tracked = true}, 0);
             });
         }
     }
@@ -72,11 +73,11 @@ struct fixture {
         q.try_begun(at(round_trip), 1);
     }
     /// Waits for a push from instance 1.
-    void waiting(std::optional<duration> left = 5s, bool told = true) {
+    void waiting(std::optional<duration> left = 5s, bool tracked = true) {
         contending();
-        q.refused(at(2 * round_trip), left, told, retry, 0);
+        q.refused(at(2 * round_trip), left, tracked, retry, 0);
         BOOST_REQUIRE(next(2 * round_trip) == queue_effect::none);
-        if (told)
+        if (tracked)
             BOOST_REQUIRE(next(2 * round_trip + waiting_rules::settled_after) ==
                           queue_effect::none);
     }
@@ -327,20 +328,20 @@ BOOST_AUTO_TEST_CASE(all_are_looked_at_now_and_then) {
     BOOST_TEST((next(*q.wake()) == queue_effect::try_all));
 }
 
-// The watch finds a quorum free: instances 0 and 2. The arbiter, 1, has the key.
+// The tracking finds a quorum free: instances 0 and 2. The arbiter, 1, has the key.
 BOOST_AUTO_TEST_CASE(a_quorum_that_is_free_without_the_arbiter_is_tried_for) {
     contending();
     q.refused(at(2ms), std::nullopt, true, retry, 0);
     BOOST_REQUIRE(q.wake().has_value());
     BOOST_TEST((*q.wake() == at(2ms) + waiting_rules::settled_after));
     auto const gone = [&](time_point now, unsigned i) {
-        q.watched(now, i, q.watch_round(), {.is = sighting::state::gone}, 0);
+        q.tracked(now, i, q.tracking_round(), {.is = sighting::state::gone}, 0);
     };
     auto const now = *q.wake();
-    BOOST_TEST((q.next(now, all).watch == instance_set::only(2)));
+    BOOST_TEST((q.next(now, all).track == instance_set::only(2)));
     BOOST_TEST(q.awaits_instances());
     gone(now, 2);
-    BOOST_TEST((q.next(now, all).watch == instance_set::only(0)));
+    BOOST_TEST((q.next(now, all).track == instance_set::only(0)));
     gone(now, 0);
     BOOST_TEST((q.next(now, all).effect == queue_effect::try_all));
     q.try_begun(now);
@@ -417,7 +418,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_goes_by_itself_is_left_to_pollers_as_well) {
     BOOST_TEST((next(351ms) == queue_effect::try_arbiter));
 }
 
-BOOST_AUTO_TEST_CASE(a_late_instance_wakes_who_waited_for_its_push_and_is_watched_on) {
+BOOST_AUTO_TEST_CASE(a_late_instance_wakes_who_waited_for_its_push_and_is_tracked_on) {
     waiting();
     q.late(at(1s), 0, 7);
     BOOST_TEST((next(1100ms) == queue_effect::none));
@@ -502,7 +503,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_is_handed_on_within_its_limits_only) {
     BOOST_TEST(!q.hands_over(at(2ms), ttl, ttl, 64, 50ms)); // to nobody
     BOOST_REQUIRE(q.join(b));
     struct {
-        bool watched;
+        bool renewed;
         duration now, left, wants;
         unsigned limit;
         bool handed;
@@ -517,7 +518,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_is_handed_on_within_its_limits_only) {
         {false, 2ms, ttl / 2, ttl, 64, false}, // nobody will extend it
     };
     for (auto const& k : cases) {
-        b.watched = k.watched;
+        b.renewed = k.renewed;
         b.set_ttl(k.wants);
         BOOST_TEST(q.hands_over(at(k.now), k.left, ttl, k.limit, 50ms) == k.handed);
     }
@@ -625,7 +626,7 @@ unsigned stand_backs(fixture& f, unsigned releases, Answer answer) {
 
 BOOST_AUTO_TEST_CASE(who_listens_and_hears_nobody_is_alone_and_stands_back_now_and_then) {
     auto const silence = [&](time_point now) {
-        q.watched(now, 2, q.watch_round(), {.is = sighting::state::gone, .told = true}, 0);
+        q.tracked(now, 2, q.tracking_round(), {.is = sighting::state::gone, .tracked = true}, 0);
     };
     // A tenure takes a round trip of 1 ms, and being alone is believed for less than 5 ms.
     BOOST_TEST(stand_backs(*this, 16 + 60, silence) == 16U + 12U);
@@ -634,7 +635,7 @@ BOOST_AUTO_TEST_CASE(who_listens_and_hears_nobody_is_alone_and_stands_back_now_a
 BOOST_AUTO_TEST_CASE(who_hears_of_another_one_stands_back_each_time) {
     unsigned times = 0;
     auto const taken = [&](time_point now) {
-        q.watched(now, 2, q.watch_round(), {.is = sighting::state::gone, .told = true}, 0);
+        q.tracked(now, 2, q.tracking_round(), {.is = sighting::state::gone, .tracked = true}, 0);
         if (++times % 16 == 0) q.push(now, 2, 0);
     };
     unsigned count = 0;
@@ -665,7 +666,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_listen_is_never_alone) {
 
 BOOST_AUTO_TEST_CASE(who_finds_the_key_taken_when_it_listens_is_not_alone) {
     auto const held_by_another = [&](time_point now) {
-        q.watched(now, 2, q.watch_round(), {.is = sighting::state::held, .told = true}, 0);
+        q.tracked(now, 2, q.tracking_round(), {.is = sighting::state::held, .tracked = true}, 0);
     };
     trying();
     q.won(at(1ms));
@@ -872,7 +873,7 @@ BOOST_AUTO_TEST_CASE(a_queue_that_has_listened_is_not_folded) {
     q.released(at(2ms), true);
     BOOST_REQUIRE(next(2ms) == queue_effect::listen);
     q.listening(1);
-    q.watched(at(3ms), 1, q.watch_round(), {.is = sighting::state::gone, .told = true}, 0);
+    q.tracked(at(3ms), 1, q.tracking_round(), {.is = sighting::state::gone, .tracked = true}, 0);
     BOOST_REQUIRE(q.join(b));
     BOOST_REQUIRE(next(8ms) == queue_effect::try_all);
     q.try_begun(at(8ms));

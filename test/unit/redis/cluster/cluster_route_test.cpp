@@ -24,7 +24,7 @@ constexpr cluster_refusal moved_to_b{.type = moved, .slot = 7, .port = 7001, .ho
 constexpr cluster_refusal ask_b{.type = ask, .slot = 7, .port = 7001, .host = "b"};
 constexpr std::array all_commands{command::acquire, command::extend,  command::release,
                                   command::heal,    command::contend, command::raise,
-                                  command::inspect, command::watch};
+                                  command::inspect, command::track};
 
 step end_of(command c) {
     return c == command::release ? step::keep : step::not_executed;

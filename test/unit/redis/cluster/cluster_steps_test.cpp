@@ -127,7 +127,7 @@ public:
 
     /// As runtime::engine does.
     void on_age(unsigned, lease_clock::time_point start) override {
-        heard_.told(start, lease_clock::now());
+        heard_.on_age(start, lease_clock::now());
         if (heard_.some_old()) cluster_->on_older_server();
     }
 

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(nodes_that_go_make_room_for_those_that_wait) {
     w.take(0, at_a_time + 6);
     w.take(at_a_time, at_a_time + 6); // the others have lost their slots
     BOOST_TEST(!w.is_connecting(at_a_time));
-    w.now += node_table::kept_unused;
+    w.now += node_table::unused_limit;
     std::size_t gone = 0;
     holdfast::redis::in_turn(w,
                              [&] { w.nodes.drop_unused(w.now, [&](cluster_node&) { ++gone; }); });

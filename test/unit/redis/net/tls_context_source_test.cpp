@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(by_default_the_server_is_verified_and_the_version_is_recent
     BOOST_TEST(s.problem() == "");
 }
 
-BOOST_AUTO_TEST_CASE(options_are_heeded) {
+BOOST_AUTO_TEST_CASE(options_are_applied) {
     files f;
     f.options.min_version = tls_version::v1_3;
     f.options.verify = false;

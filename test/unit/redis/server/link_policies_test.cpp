@@ -52,8 +52,8 @@ public:
     std::string_view objection_text(errc) const noexcept override { return "it was left"; }
     bool leaves_suspects() const noexcept override { return true; }
     void on_link_lost(errc cause) noexcept override { lost = cause; }
-    bool on_available() override { return tells_owner; }
-    bool on_unavailable() override { return tells_owner; }
+    bool on_available() override { return notifies_owner; }
+    bool on_unavailable() override { return notifies_owner; }
 
     void on_connection() noexcept override { ++connections; }
     void on_probe(server_info const& info) override { run_id = info.run_id; }
@@ -68,7 +68,7 @@ public:
     }
 
     errc objects{}, lost{};
-    bool tells_owner = true;
+    bool notifies_owner = true;
     int connections = 0, taken = 0, answered = 0;
     std::string run_id;
 };
@@ -137,12 +137,12 @@ BOOST_AUTO_TEST_CASE(the_listener_hears_of_each_connection_and_its_server) {
 }
 
 BOOST_AUTO_TEST_CASE(a_deployment_keeps_events_from_the_owner) {
-    d.tells_owner = false;
+    d.notifies_owner = false;
     memory_link l(d.options());
     BOOST_TEST(l.available == 0U);
     l.stop();
     BOOST_TEST(l.unavailable == 0U);
-    d.tells_owner = true;
+    d.notifies_owner = true;
     memory_link other(d.options());
     BOOST_TEST(other.available == 1U);
     other.stop();

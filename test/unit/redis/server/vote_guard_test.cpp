@@ -157,34 +157,34 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_emptied_is_quarantined_unless_the_guard_i
 
 BOOST_AUTO_TEST_CASE(a_clock_that_jumps_ahead_begins_a_quarantine_when_that_is_heard) {
     holdfast::redis::vote_guard g(on_restart::off, max_ttl);
-    BOOST_TEST(!g.told_time(t0, t0, 100s));
-    BOOST_TEST(!g.told_time(t0 + 1s, t0 + 1s, 101s));
-    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s + 1ms, 107s));
+    BOOST_TEST(!g.on_time(t0, t0, 100s));
+    BOOST_TEST(!g.on_time(t0 + 1s, t0 + 1s, 101s));
+    BOOST_TEST(g.on_time(t0 + 2s, t0 + 2s + 1ms, 107s));
     BOOST_TEST((g.until() == t0 + 2s + 1ms + max_ttl));
     BOOST_TEST(
         g.reason() ==
         "its clock has jumped ahead by 4999 ms (detect_clock_jumps); its votes do not count for "
         "max_ttl, 60000 ms");
     // From the new time on, the clock counts as correct.
-    BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 108s));
+    BOOST_TEST(!g.on_time(t0 + 3s, t0 + 3s, 108s));
 }
 
 BOOST_AUTO_TEST_CASE(a_jump_that_was_none_is_excused) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
-    g.told_time(t0, t0, 100s);
-    BOOST_TEST(g.told_time(t0 + 1s, t0 + 1s, 102s));
-    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s, 104s)); // the rest of the jump
+    g.on_time(t0, t0, 100s);
+    BOOST_TEST(g.on_time(t0 + 1s, t0 + 1s, 102s));
+    BOOST_TEST(g.on_time(t0 + 2s, t0 + 2s, 104s)); // the rest of the jump
     BOOST_TEST(g.quarantined(t0 + 2s));
     g.excuse_jump(t0 + 2s);
     BOOST_TEST(!g.quarantined(t0 + 2s));
     BOOST_TEST(g.ends(t0 + 2s));
     BOOST_TEST(g.reason().empty());
     // The excuse does not end the quarantine of an earlier jump.
-    BOOST_TEST(!g.told_time(t0 + 3s, t0 + 3s, 105s));
-    BOOST_TEST(g.told_time(t0 + 4s, t0 + 4s, 116s));
+    BOOST_TEST(!g.on_time(t0 + 3s, t0 + 3s, 105s));
+    BOOST_TEST(g.on_time(t0 + 4s, t0 + 4s, 116s));
     auto const until = g.until();
-    BOOST_TEST(!g.told_time(t0 + 5s, t0 + 5s, 117s));
-    BOOST_TEST(g.told_time(t0 + 6s, t0 + 6s, 128s));
+    BOOST_TEST(!g.on_time(t0 + 5s, t0 + 5s, 117s));
+    BOOST_TEST(g.on_time(t0 + 6s, t0 + 6s, 128s));
     g.excuse_jump(t0 + 6s);
     BOOST_TEST((g.until() == until));
     BOOST_TEST(g.reason().starts_with("its clock has jumped"));
@@ -195,8 +195,8 @@ BOOST_AUTO_TEST_CASE(a_jump_that_was_none_is_excused) {
 
 BOOST_AUTO_TEST_CASE(a_clock_that_jumps_back_harms_nobody) {
     holdfast::redis::vote_guard g(on_restart::off, max_ttl);
-    BOOST_TEST(!g.told_time(t0, t0, 100s));
-    BOOST_TEST(!g.told_time(t0 + 1s, t0 + 1s, 50s));
+    BOOST_TEST(!g.on_time(t0, t0, 100s));
+    BOOST_TEST(!g.on_time(t0 + 1s, t0 + 1s, 50s));
     BOOST_TEST(!g.quarantined(t0 + 1s));
 }
 
@@ -239,13 +239,13 @@ BOOST_AUTO_TEST_CASE(a_successor_without_a_quarantine_has_none) {
 
 BOOST_AUTO_TEST_CASE(the_clock_of_a_successor_is_compared_with_that_of_its_predecessor) {
     holdfast::redis::vote_guard g(on_restart::observed, max_ttl);
-    g.told_time(t0, t0, 100s);
+    g.on_time(t0, t0, 100s);
     g.replaced(t0 + 1s, t0 + 1s + max_ttl, "a fail-over");
-    BOOST_TEST(g.told_time(t0 + 2s, t0 + 2s, 107s));
+    BOOST_TEST(g.on_time(t0 + 2s, t0 + 2s, 107s));
     BOOST_TEST(g.reason().starts_with("its clock is ahead of its predecessor's by 5000 ms"),
                g.reason());
     BOOST_TEST((g.until() == t0 + 2s + max_ttl));
-    BOOST_TEST(g.told_time(t0 + 3s, t0 + 3s, 113s));
+    BOOST_TEST(g.on_time(t0 + 3s, t0 + 3s, 113s));
     BOOST_TEST(g.reason().starts_with("its clock has jumped ahead by"));
 }
 

@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(the_place_is_the_last_argument) {
 // Commands that do not concern the line are those of any lock.
 BOOST_AUTO_TEST_CASE(other_commands_are_those_of_an_exclusive_key) {
     for (auto const c : {command::extend, command::heal, command::inspect, command::raise,
-                         command::watch, command::survey}) {
+                         command::track, command::survey}) {
         codec::request r;
         exclusive_key.encode(r, c, {.tracked = true}, seat);
         BOOST_TEST(encoded(c, {.tracked = true}) == r.payload());

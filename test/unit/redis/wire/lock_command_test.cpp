@@ -32,7 +32,7 @@ namespace resp = holdfast::test::resp;
 constexpr std::array every_dialect{dialect::scripts, dialect::delifeq, dialect::delex};
 constexpr std::array every_command{command::acquire, command::extend,  command::release,
                                    command::heal,    command::contend, command::inspect,
-                                   command::raise,   command::watch,   command::survey};
+                                   command::raise,   command::track,   command::survey};
 static_assert(every_command.size() == holdfast::protocol::commands);
 static_assert(every_dialect.size() == dialects);
 
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(a_contender_tries_and_then_reads_what_is_left) {
 BOOST_AUTO_TEST_CASE(a_watch_reads_what_is_left_and_changes_nothing) {
     for (auto const tracked : {false, true}) {
         codec::request r;
-        exclusive_key.encode(r, command::watch, {.tracked = tracked}, seat);
+        exclusive_key.encode(r, command::track, {.tracked = tracked}, seat);
         BOOST_TEST(r.payload() ==
                    (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
                        resp::command({"PTTL", key}));
@@ -694,7 +694,7 @@ BOOST_AUTO_TEST_CASE(a_question_that_is_forbidden_is_a_lack) {
     BOOST_TEST((take(command::inspect, {no, no, no}, false) ==
                 list{no_expiry_times, no_type_check, no_holder_names}));
     BOOST_TEST((take(command::contend, {null, no, no}, true) == list{no_push, no_expiry_times}));
-    BOOST_TEST((take(command::watch, {no, no}, true) == list{no_push, no_expiry_times}));
+    BOOST_TEST((take(command::track, {no, no}, true) == list{no_push, no_expiry_times}));
     BOOST_TEST((take(command::inspect, {busy, busy, busy}, false) == list{}));
     BOOST_TEST((take(command::contend, {null, busy, busy}, true) == list{}));
     BOOST_TEST((take(command::inspect, {number("-1"), simple("list"), error("WRONGTYPE no")},
@@ -766,25 +766,25 @@ BOOST_AUTO_TEST_CASE(a_contender_hears_for_how_long_the_key_is_held) {
 }
 
 BOOST_AUTO_TEST_CASE(a_watch_tells_whether_the_key_is_there_and_whether_a_change_will_be_told) {
-    replies const held(command::watch, {ok, number("1500")}, false, true);
+    replies const held(command::track, {ok, number("1500")}, false, true);
     BOOST_TEST((held->verdict == verdict::yes));
     BOOST_TEST(held->ttl_known);
     BOOST_TEST((held->ttl_left == 1'500ms));
     BOOST_TEST(held->push_follows);
-    replies const gone(command::watch, {ok, number("-2")}, false, true);
+    replies const gone(command::track, {ok, number("-2")}, false, true);
     BOOST_TEST((gone->verdict == verdict::yes));
     BOOST_TEST(!gone->ttl_known);
-    replies const for_ever(command::watch, {error("ERR no"), number("-1")}, false, true);
+    replies const for_ever(command::track, {error("ERR no"), number("-1")}, false, true);
     BOOST_TEST((for_ever->verdict == verdict::yes));
     BOOST_TEST(for_ever->ttl_known);
     BOOST_TEST(!for_ever->ttl_left.has_value());
     BOOST_TEST(!for_ever->push_follows);
-    BOOST_TEST(!replies(command::watch, {number("5")})->push_follows);
+    BOOST_TEST(!replies(command::track, {number("5")})->push_follows);
 }
 
 // Otherwise a user without the right to read would take every key for free.
 BOOST_AUTO_TEST_CASE(a_watch_that_is_refused_does_not_say_that_the_key_has_gone) {
-    replies const r(command::watch, {ok, error("NOPERM no")}, false, true);
+    replies const r(command::track, {ok, error("NOPERM no")}, false, true);
     BOOST_TEST((r->verdict == verdict::refused));
     BOOST_TEST((r->cause == errc::access_denied));
     BOOST_TEST(!r->push_follows);
@@ -806,8 +806,8 @@ BOOST_AUTO_TEST_CASE(where_pushes_are_not_trusted_none_is_waited_for) {
     for (auto const trusted : {true, false}) {
         replies const contend(command::contend, {null, ok, number("5")}, false, true, trusted);
         BOOST_TEST(contend->push_follows == trusted);
-        replies const watch(command::watch, {ok, number("5")}, false, true, trusted);
-        BOOST_TEST(watch->push_follows == trusted);
+        replies const tracked(command::track, {ok, number("5")}, false, true, trusted);
+        BOOST_TEST(tracked->push_follows == trusted);
     }
 }
 

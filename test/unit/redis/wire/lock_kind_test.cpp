@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_expects_the_replies_of_each_kind) {
         p.add(e, {.owner = a, .command = command::release}, {.tracked = true});
     }
     p.add({.owner = &s, .command = command::contend}, {.tracked = true});
-    // A kept release waits in a lane, and is encoded when it leaves.
+    // A pending release waits in a lane, and is encoded when it leaves.
     p.add_late({.owner = &s, .command = command::release});
     auto& b = p.send({});
     BOOST_TEST(b.bytes == encoded(command::release, slot) +

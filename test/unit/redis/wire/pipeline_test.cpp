@@ -372,14 +372,14 @@ BOOST_AUTO_TEST_CASE(commands_on_one_key_keep_their_order) {
 BOOST_AUTO_TEST_CASE(while_some_wait_nothing_goes_past_them_on_its_key) {
     locks of;
     wire p;
-    // The batch has room, but the kept release of key 0 must leave before its next commands.
+    // The batch has room, but the pending release of key 0 must leave before its next commands.
     p.add_late(pending(command::release, of[0]));
     add(p, command::acquire, of[0]);
     p.add(pending(command::acquire, of[1]), wording{});
     BOOST_TEST(content(send_written(p)) == "a1 r0 a0 ");
 }
 
-BOOST_AUTO_TEST_CASE(kept_releases_leave_after_what_is_in_the_batch) {
+BOOST_AUTO_TEST_CASE(pending_releases_leave_after_what_is_in_the_batch) {
     locks of;
     wire p;
     add(p, command::acquire, of[1]);
@@ -605,11 +605,11 @@ BOOST_AUTO_TEST_CASE(asking_goes_before_its_command_in_a_batch_and_from_a_lane) 
 BOOST_AUTO_TEST_CASE(a_command_after_asking_has_a_reply_more_and_is_not_tracked) {
     locks of;
     wire p;
-    auto c = pending(command::watch, of[0]);
+    auto c = pending(command::track, of[0]);
     c.asking = true;
     p.add(c, {.tracked = true});
     auto& b = send_written(p);
-    BOOST_TEST(b.bytes == "*1\r\n$6\r\nASKING\r\n" + encoded(command::watch, of[0]));
+    BOOST_TEST(b.bytes == "*1\r\n$6\r\nASKING\r\n" + encoded(command::track, of[0]));
     BOOST_TEST(b.commands[0].replies == 2U);
     BOOST_TEST(read(p, "+OK\r\n:1\r\n") == "(2 0 OK)(1 0 1)0 | ");
 }

@@ -382,10 +382,10 @@ BOOST_AUTO_TEST_CASE(an_answer_that_is_of_no_use_is_a_lack) {
         lacks({.tracking = answer}, degradation::no_push, "CLIENT TRACKING: the answer is not OK");
         BOOST_TEST(!asked_of({.tracking = answer}).tracking(), answer);
         lacks({.fsync = answer}, degradation::no_durability_check,
-              "CONFIG GET: it does not tell appendfsync");
+              "CONFIG GET: it does not report appendfsync");
     }
     lacks({.fsync = "%0\r\n"}, degradation::no_durability_check,
-          "CONFIG GET: it does not tell appendfsync");
+          "CONFIG GET: it does not report appendfsync");
     for (auto const* const answer : {"_\r\n", "$-1\r\n", "$0\r\n\r\n"}) {
         lacks({.flushes = answer}, degradation::no_flush_check,
               "INFO commandstats: the answer is empty");

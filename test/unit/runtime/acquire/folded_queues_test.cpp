@@ -261,8 +261,8 @@ BOOST_AUTO_TEST_CASE(an_opposed_tenure_makes_its_process_stand_back) {
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_frees_the_key) {
-    lock_options const watched{.ttl = 1s};
-    auto& c = hold(0ms, watched);
+    lock_options const renewed{.ttl = 1s};
+    auto& c = hold(0ms, renewed);
     wait_until(400ms);
     BOOST_REQUIRE(asked(command::extend) == 1U);
     at(401ms, [&] {
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_loss_frees_the_key) {
     BOOST_TEST(!c.held());
     BOOST_TEST(queues() == 0U);
     for (auto const& f : fakes) f->questions.clear();
-    at(402ms, [&] { acquire(1min, watched); });
+    at(402ms, [&] { acquire(1min, renewed); });
     BOOST_TEST(asked(command::acquire) == 1U);
 }
 

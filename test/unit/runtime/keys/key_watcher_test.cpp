@@ -54,7 +54,7 @@ public:
         registered.ttl_known = !token.empty();
         redis::answer seen{.verdict = verdict::yes, .present = !token.empty(), .value = token};
         seen.ttl_known = !token.empty();
-        fakes[i]->answer(command::watch, registered);
+        fakes[i]->answer(command::track, registered);
         fakes[i]->answer(command::survey, seen);
     }
     void answer_all_with(std::string_view token) {

@@ -62,7 +62,7 @@ public:
             .lock = queue.lock});
         l.op = &op;
         op.ttl = options.ttl;
-        op.watched = options.watchdog;
+        op.renewed = options.watchdog;
         ++count.pending;
         BOOST_REQUIRE(queue.machine.join(op));
     }
@@ -222,11 +222,11 @@ BOOST_AUTO_TEST_CASE(commands_that_a_link_does_not_take_are_answered_in_the_next
     for (auto const& f : k.fakes) f->starved = true;
     k.at(1ms, [&] { k.extend(extended); });
     BOOST_TEST(!extended.has_value());
-    BOOST_TEST(k.tenures.owes());
-    k.at(2ms, [&] { k.tenures.answer_owed(); });
+    BOOST_TEST(k.tenures.has_outstanding());
+    k.at(2ms, [&] { k.tenures.answer_outstanding(); });
     BOOST_REQUIRE(extended.has_value());
     BOOST_TEST(*extended == errc::out_of_memory);
-    BOOST_TEST(!k.tenures.owes());
+    BOOST_TEST(!k.tenures.has_outstanding());
 
     // In one turn, an extension and a release.
     extended.reset();
@@ -237,10 +237,10 @@ BOOST_AUTO_TEST_CASE(commands_that_a_link_does_not_take_are_answered_in_the_next
     });
     BOOST_REQUIRE(extended.has_value());
     BOOST_TEST(*extended == errc::lease_released);
-    k.at(4ms, [&] { k.tenures.answer_owed(); });
+    k.at(4ms, [&] { k.tenures.answer_outstanding(); });
     BOOST_REQUIRE(released.has_value());
     BOOST_TEST(!static_cast<bool>(*released));
-    BOOST_TEST(!k.tenures.owes());
+    BOOST_TEST(!k.tenures.has_outstanding());
 }
 
 BOOST_AUTO_TEST_CASE(a_release_hands_the_tenure_to_the_next_waiter) {
@@ -289,8 +289,8 @@ BOOST_AUTO_TEST_CASE(a_majority_that_has_lost_the_key_ends_the_lease) {
 }
 
 BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_condition) {
-    lock_options const watched{.ttl = 1s};
-    keeper_alone k(watched);
+    lock_options const renewed{.ttl = 1s};
+    keeper_alone k(renewed);
     k.hold();
     k.wait_until(334ms);
     BOOST_REQUIRE(k.fakes[0]->questions.size() == 1U);

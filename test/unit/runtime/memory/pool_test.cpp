@@ -17,7 +17,7 @@ using holdfast::test::resident_bytes;
 
 namespace {
 
-constexpr auto kept = spare_policy::kept;
+constexpr auto retained = spare_policy::retained;
 
 struct counted {
     explicit counted(bool fails = false) {
@@ -91,15 +91,15 @@ BOOST_AUTO_TEST_CASE(what_was_not_used_for_a_period_goes_by_halves) {
     spare_policy s;
     s.taken(0);
     BOOST_TEST(s.period_ended(100'000) == 0U); // all objects were in use at one time
-    BOOST_TEST(s.period_ended(100'000) == (100'000 - kept + 1) / 2);
+    BOOST_TEST(s.period_ended(100'000) == (100'000 - retained + 1) / 2);
     s.taken(40'000);
     s.taken(45'000);
-    BOOST_TEST(s.period_ended(50'000) == (40'000 - kept + 1) / 2);
-    BOOST_TEST(s.period_ended(30'000) == (30'000 - kept + 1) / 2);
-    s.taken(kept);
+    BOOST_TEST(s.period_ended(50'000) == (40'000 - retained + 1) / 2);
+    BOOST_TEST(s.period_ended(30'000) == (30'000 - retained + 1) / 2);
+    s.taken(retained);
     BOOST_TEST(s.period_ended(30'000) == 0U);
-    BOOST_TEST(s.period_ended(kept + 1) == 1U);
-    BOOST_TEST(s.period_ended(kept) == 0U);
+    BOOST_TEST(s.period_ended(retained + 1) == 1U);
+    BOOST_TEST(s.period_ended(retained) == 0U);
     BOOST_TEST(s.period_ended(0) == 0U);
 }
 
@@ -115,8 +115,8 @@ BOOST_AUTO_TEST_CASE(a_burst_is_given_back_and_a_few_are_kept) {
         shrink_all(p);
         BOOST_TEST(counted::alive == p.size());
     }
-    BOOST_TEST(p.size() < kept + 10 + 2 * p.block_objects());
-    BOOST_TEST(p.size() >= kept);
+    BOOST_TEST(p.size() < retained + 10 + 2 * p.block_objects());
+    BOOST_TEST(p.size() >= retained);
     use(p, 2'000);
     BOOST_TEST(p.size() == 2'000U);
 }
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_burst_is_given_back_and_a_few_are_kept) {
 // Other memory of the process lies between the blocks, so free() gives nothing back.
 BOOST_AUTO_TEST_CASE(the_memory_of_a_burst_goes_back_to_the_system) {
     counted_pool p, others;
-    use(p, kept);
+    use(p, retained);
     auto const before = resident_bytes();
     std::vector<counted*> taken;
     for (auto i = 0; i < 200'000; ++i) {
@@ -156,8 +156,8 @@ BOOST_AUTO_TEST_CASE(what_is_in_use_stays) {
         p.period_ended();
         shrink_all(p);
     }
-    BOOST_TEST(p.size() >= in_use.size() + kept);
-    BOOST_TEST(p.size() <= in_use.size() + kept + 2 * p.block_objects());
+    BOOST_TEST(p.size() >= in_use.size() + retained);
+    BOOST_TEST(p.size() <= in_use.size() + retained + 2 * p.block_objects());
     for (auto* const t : in_use) BOOST_TEST(p.owns(t));
     auto const owned = [&p](counted* t) { return p.owns(t); };
     BOOST_TEST(std::count_if(taken.begin(), taken.end(), owned) == static_cast<long>(p.size()));
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(one_object_in_use_keeps_its_block) {
         t = &other;
     }
     shrinks();
-    BOOST_TEST(p.size() <= kept + 2 * p.block_objects());
+    BOOST_TEST(p.size() <= retained + 2 * p.block_objects());
 }
 
 BOOST_AUTO_TEST_CASE(only_its_own_objects_are_owned) {
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(it_shrinks_in_steps_and_stops_where_it_is_told_to) {
     counted_pool p;
     auto const block = p.block_objects();
     auto const all = 10 * block;
-    BOOST_REQUIRE(all > kept + 4 * block);
+    BOOST_REQUIRE(all > retained + 4 * block);
     use(p, all);
     p.period_ended();
     BOOST_TEST(!p.shrink(1, always));

@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(an_earlier_time_takes_the_place_of_the_wait) {
     BOOST_TEST(fired == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_mended) {
+BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_rearmed) {
     // The executor loses a function of the timer, as one without memory does.
     asio::io_context other;
     auto told = 0;
@@ -357,10 +357,10 @@ BOOST_AUTO_TEST_CASE(a_wait_that_the_executor_loses_is_mended) {
     run();
     BOOST_TEST(told == 1);
     BOOST_TEST(log == "");
-    losing.mend();
+    losing.rearm();
     run();
     BOOST_TEST(log == "a");
-    losing.mend(); // there is nothing to mend
+    losing.rearm(); // there is nothing to rearm
     run();
     BOOST_TEST(log == "a");
     BOOST_TEST(told == 1);

@@ -1,7 +1,6 @@
-// The commands that wait within a Cluster until a node can execute them, and the answers that are
-// owed.
-#ifndef HOLDFAST_REDIS_WAITING_COMMANDS_HPP
-#define HOLDFAST_REDIS_WAITING_COMMANDS_HPP
+// The commands that a Cluster delays until a node can execute them. Their answers are outstanding.
+#ifndef HOLDFAST_REDIS_DELAYED_COMMANDS_HPP
+#define HOLDFAST_REDIS_DELAYED_COMMANDS_HPP
 
 #include <holdfast/clock.hpp>
 #include <holdfast/error.hpp>
@@ -16,7 +15,7 @@
 
 namespace holdfast::redis {
 
-struct waiting_command {
+struct delayed_command {
     pending_command command;
     protocol::cluster_obstacle obstacle{};
     /// Not tried again before this.
@@ -25,16 +24,16 @@ struct waiting_command {
     lease_clock::time_point until{};
 };
 
-class waiting_commands {
+class delayed_commands {
 public:
     /// Strong exception guarantee.
-    void add(waiting_command w) { all_.push_back(std::move(w)); }
+    void add(delayed_command w) { all_.push_back(std::move(w)); }
     /// True if no command waits that could still be answered.
     bool settled() const {
         return std::ranges::all_of(all_, [](auto const& w) { return w.command.answered; });
     }
 
-    /// Calls `visit(waiting_command&)` for each command. True: the command stays. `visit` may add
+    /// Calls `visit(delayed_command&)` for each command. True: the command stays. `visit` may add
     /// commands, which are not visited, but must not call visit_all().
     template <class Visit>
     void visit_all(Visit&& visit) {
@@ -59,7 +58,7 @@ public:
     void clear() noexcept { all_.clear(); }
 
 private:
-    std::vector<waiting_command> all_;
+    std::vector<delayed_command> all_;
     bool visiting_ = false;
 };
 

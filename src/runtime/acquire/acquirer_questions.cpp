@@ -1,7 +1,7 @@
 // Questions about the state of a key, and the events that wake waiters: pushes, and instances that
 // come, go, or are late.
 #include "protocol/rules.hpp"
-#include "protocol/waiting/key_watch.hpp"
+#include "protocol/waiting/key_tracker.hpp"
 #include "runtime/acquire/acquirer.hpp"
 
 #include <optional>
@@ -62,9 +62,9 @@ void acquirer::on_inspected(active_queue& q) {
 }
 
 //
-// Watches: ask instances to push when a key changes. A queue with waiters asks instances other than
-// the arbiter, to notice a majority that becomes free before the arbiter does. A queue that stands
-// back, and knows of no contender, asks the arbiter (protocol/waiting/rivals.hpp).
+// Tracking: asks instances to push when a key changes. A queue with waiters asks instances other
+// than the arbiter, to notice a majority that becomes free before the arbiter does. A queue that
+// stands back, and knows of no contender, asks the arbiter (protocol/waiting/rivals.hpp).
 //
 
 void acquirer::listen(active_queue& q) {
@@ -75,30 +75,30 @@ void acquirer::listen(active_queue& q) {
 }
 
 void acquirer::ask_to_push(active_queue& q, protocol::instance_set asked) {
-    auto const round = q.machine.watch_round();
-    if (!q.watch) {
+    auto const round = q.machine.tracking_round();
+    if (!q.tracking) {
         auto& t = tenures_.take();
         t.machine = protocol::tenure(instances_.size(), {}, false);
         t.lock = q.lock;
         t.fair = false; // its questions are those of any lock
         t.queue = &q;
-        q.watch = &t;
+        q.tracking = &t;
     }
-    tenures_.send(*q.watch, protocol::command::watch, asked, round);
+    tenures_.send(*q.tracking, protocol::command::track, asked, round);
 }
 
-void acquirer::on_watched(active_tenure& t, unsigned instance, std::uint32_t round,
+void acquirer::on_tracked(active_tenure& t, unsigned instance, std::uint32_t round,
                           redis::answer const& a) {
     if (t.queue == nullptr) return;
     auto& q = *t.queue;
     protocol::sighting seen;
     if (a.verdict == protocol::verdict::yes) {
         using state = protocol::sighting::state;
-        seen = {.is = a.ttl_known ? state::held : state::gone, .told = a.push_follows};
+        seen = {.is = a.ttl_known ? state::held : state::gone, .tracked = a.push_follows};
         if (a.ttl_left) seen.left = *a.ttl_left;
     }
     auto const now = turn_.time();
-    q.machine.watched(now, instance, round, seen, random_.pause_bits());
+    q.machine.tracked(now, instance, round, seen, random_.pause_bits());
     settle(q, now);
 }
 

@@ -1,11 +1,11 @@
 // Watches the replicas of a server, which are to have its grants (client_options::replicas).
-#ifndef HOLDFAST_REDIS_REPLICA_WATCH_HPP
-#define HOLDFAST_REDIS_REPLICA_WATCH_HPP
+#ifndef HOLDFAST_REDIS_REPLICA_MONITOR_HPP
+#define HOLDFAST_REDIS_REPLICA_MONITOR_HPP
 
 #include <holdfast/error.hpp>
 
 #include "redis/server/connection_state.hpp"
-#include "redis/server/server_watch.hpp"
+#include "redis/server/server_monitor.hpp"
 #include "redis/wire/replica_waits.hpp"
 
 #include <chrono>
@@ -16,9 +16,9 @@
 namespace holdfast::redis {
 
 /// The server has no vote while too few of them are attached. All calls are made within a turn.
-class replica_watch {
+class replica_monitor {
 public:
-    replica_watch(connection_state& state, server_watch& server)
+    replica_monitor(connection_state& state, server_monitor& server)
         : state_(state)
         , server_(server)
         , waits_(state.options.replicas, state.options.instance_timeout) {}
@@ -29,7 +29,7 @@ public:
     errc cause() const { return waits_.cause(); }
     std::string const& reason() const { return waits_.reason(); }
 
-    /// The probe, or a server check, has told which replicas there are.
+    /// The probe, or a server check, has reported which replicas there are.
     void found(std::optional<protocol::replica_list> const&);
     void listed(std::optional<protocol::replica_list> const&);
 
@@ -41,7 +41,7 @@ public:
     /// Whether the grants of the batch count.
     bool covered() const { return waits_.covered(); }
 
-    /// Part of the watch: asks whether the replicas are back.
+    /// Called by the check timer: asks whether the replicas are back.
     void ask_again();
 
 private:
@@ -49,7 +49,7 @@ private:
     void warn_of_spare(std::optional<protocol::replica_list> const&);
 
     connection_state& state_;
-    server_watch& server_;
+    server_monitor& server_;
     replica_waits waits_;
     std::chrono::milliseconds pause_{0}; ///< before they are asked for again
 };

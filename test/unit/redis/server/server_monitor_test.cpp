@@ -1,6 +1,6 @@
-// The watch of a server, stepped without a connection: what it asks, and what follows from the
+// The monitor of a server, stepped without a connection: what it asks, and what follows from the
 // answers.
-#include "redis/server/server_watch.hpp"
+#include "redis/server/server_monitor.hpp"
 
 #include "support/lone_owner.hpp"
 #include "support/resp.hpp"
@@ -57,24 +57,24 @@ connection_options options_with(restart_policy policy) {
 }
 
 /// A server that has been probed.
-struct watched {
-    explicit watched(std::int64_t tracking_limit = 1'000, bool tracks = true,
-                     restart_policy policy = restart_policy::observed)
-        : watched(told(""), tracking_limit, tracks, policy) {}
+struct monitored {
+    explicit monitored(std::int64_t tracking_limit = 1'000, bool tracks = true,
+                       restart_policy policy = restart_policy::observed)
+        : monitored(told(""), tracking_limit, tracks, policy) {}
     /// `first`: the INFO of the probe.
-    explicit watched(std::string const& first, std::int64_t tracking_limit = 1'000,
-                     bool tracks = true, restart_policy policy = restart_policy::observed)
+    explicit monitored(std::string const& first, std::int64_t tracking_limit = 1'000,
+                       bool tracks = true, restart_policy policy = restart_policy::observed)
         : state(0, options_with(policy), owner, secrets)
-        , watch(state) {
+        , monitor(state) {
         state.words.tracked = tracks;
-        watch.begin();
+        monitor.begin();
         state.live.probing(owner.now);
-        watch.probed(*parse_info(first), false, tracking_limit);
+        monitor.probed(*parse_info(first), false, tracking_limit);
         state.live.probed(owner.now);
         reply_reader reader; // the probe asks for the time, too
         reader.read("*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n",
-                    [&](element const& e) { watch.take_time(e); });
-        watch.on_time();
+                    [&](element const& e) { monitor.take_time(e); });
+        monitor.on_time();
     }
 
     static std::string told(std::string const& more) {
@@ -86,28 +86,28 @@ struct watched {
     }
     /// The reply to a server check.
     std::optional<server_info> check(std::string const& reply) {
-        watch.check();
+        monitor.check();
         state.commands.take_unsent([](pending_command const&) {});
         reply_reader reader;
-        reader.read(reply, [&](element const& e) { watch.take_check(e); });
-        return watch.on_check();
+        reader.read(reply, [&](element const& e) { monitor.take_check(e); });
+        return monitor.on_check();
     }
-    std::optional<server_info> tells(std::string const& more) {
+    std::optional<server_info> reports(std::string const& more) {
         return check(resp::bulk(told(more)));
     }
     std::optional<server_info> tracks(std::int64_t keys) {
-        return tells("tracking_total_keys:" + std::to_string(keys) + "\r\n");
+        return reports("tracking_total_keys:" + std::to_string(keys) + "\r\n");
     }
 
     hearing_owner owner;
     secret_list secrets;
     connection_state state;
-    server_watch watch;
+    server_monitor monitor;
 };
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(server_watch)
+BOOST_AUTO_TEST_SUITE(server_monitor)
 
 //
 // Restarts before the first contact
@@ -116,13 +116,13 @@ BOOST_AUTO_TEST_SUITE(server_watch)
 std::string const young =
     "redis_version:7.0.15\r\nrole:master\r\nrun_id:a\r\nuptime_in_seconds:5\r\n";
 
-void probe(watched& w, std::string const& info) {
-    w.watch.probed(*parse_info(info), false, 1'000);
+void probe(monitored& w, std::string const& info) {
+    w.monitor.probed(*parse_info(info), false, 1'000);
 }
 
 // Servers that were started together grow old one after the other.
 BOOST_AUTO_TEST_CASE(the_age_is_told_at_the_first_contact_alone) {
-    watched w;
+    monitored w;
     BOOST_TEST(w.owner.ages == 1);
     BOOST_TEST((w.owner.started == w.owner.now - 9'998s));
     probe(w, young);
@@ -131,35 +131,35 @@ BOOST_AUTO_TEST_CASE(the_age_is_told_at_the_first_contact_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(a_young_server_that_has_restarted_does_not_vote) {
-    watched w(young);
-    BOOST_TEST(!w.watch.quarantined());
-    w.watch.shown_restarted("this is how we know");
-    BOOST_TEST(w.watch.quarantined());
-    BOOST_TEST((w.watch.until() == w.owner.now - 4s + longest));
-    BOOST_TEST(w.watch.reason().find("this is how we know") != std::string::npos);
+    monitored w(young);
+    BOOST_TEST(!w.monitor.quarantined());
+    w.monitor.shown_restarted("this is how we know");
+    BOOST_TEST(w.monitor.quarantined());
+    BOOST_TEST((w.monitor.until() == w.owner.now - 4s + longest));
+    BOOST_TEST(w.monitor.reason().find("this is how we know") != std::string::npos);
     BOOST_TEST(w.owner.unavailable == 1);
 
-    watched old;
-    old.watch.shown_restarted("this is how we know");
-    BOOST_TEST(!old.watch.quarantined());
+    monitored old;
+    old.monitor.shown_restarted("this is how we know");
+    BOOST_TEST(!old.monitor.quarantined());
 }
 
 BOOST_AUTO_TEST_CASE(commands_of_a_young_server_wait_for_the_ages_of_others_for_a_limited_time) {
-    watched w(young);
-    BOOST_TEST(!w.watch.holds());
+    monitored w(young);
+    BOOST_TEST(!w.monitor.holds());
     w.owner.awaits = true;
-    w.watch.hold_for_ages();
-    BOOST_TEST(w.watch.holds());
+    w.monitor.hold_for_ages();
+    BOOST_TEST(w.monitor.holds());
     w.owner.awaits = false;
-    BOOST_TEST(!w.watch.holds());
+    BOOST_TEST(!w.monitor.holds());
     w.owner.awaits = true;
     w.owner.now += 250ms;
-    BOOST_TEST(!w.watch.holds());
+    BOOST_TEST(!w.monitor.holds());
 
-    watched old;
+    monitored old;
     old.owner.awaits = true;
-    old.watch.hold_for_ages();
-    BOOST_TEST(!old.watch.holds());
+    old.monitor.hold_for_ages();
+    BOOST_TEST(!old.monitor.holds());
 }
 
 //
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(commands_of_a_young_server_wait_for_the_ages_of_others_for_
 //
 
 BOOST_AUTO_TEST_CASE(a_full_table_of_tracked_keys_ends_the_trust_in_pushes) {
-    watched w;
+    monitored w;
     BOOST_TEST(w.state.relies_on_pushes());
     w.tracks(937);
     BOOST_TEST(w.state.relies_on_pushes());
@@ -188,13 +188,13 @@ BOOST_AUTO_TEST_CASE(a_full_table_of_tracked_keys_ends_the_trust_in_pushes) {
 }
 
 BOOST_AUTO_TEST_CASE(a_table_may_have_no_limit) {
-    watched w(0);
+    monitored w(0);
     w.tracks(1'000'000'000);
     BOOST_TEST(w.state.relies_on_pushes());
 }
 
 BOOST_AUTO_TEST_CASE(a_table_may_be_tiny) {
-    watched w(1);
+    monitored w(1);
     w.tracks(0);
     BOOST_TEST(w.state.relies_on_pushes());
     w.tracks(1);
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_table_may_be_tiny) {
 }
 
 BOOST_AUTO_TEST_CASE(a_server_without_pushes_gets_none_from_an_empty_table) {
-    watched w(1'000, false);
+    monitored w(1'000, false);
     w.tracks(1'000);
     w.tracks(0);
     BOOST_TEST(!w.state.words.tracked);
@@ -214,8 +214,8 @@ BOOST_AUTO_TEST_CASE(a_server_without_pushes_gets_none_from_an_empty_table) {
 
 BOOST_AUTO_TEST_CASE(a_number_that_no_table_can_have_is_none) {
     for (auto const* const keys : {"-5", "99999999999999999999", "x", ""}) {
-        watched w;
-        w.tells("tracking_total_keys:" + std::string(keys) + "\r\n");
+        monitored w;
+        w.reports("tracking_total_keys:" + std::string(keys) + "\r\n");
         BOOST_TEST(w.state.relies_on_pushes(), keys);
     }
 }
@@ -225,54 +225,54 @@ BOOST_AUTO_TEST_CASE(a_number_that_no_table_can_have_is_none) {
 //
 
 BOOST_AUTO_TEST_CASE(another_server_on_the_connection_ends_it) {
-    watched w;
-    BOOST_TEST(w.tells("").has_value());
-    BOOST_TEST(!w.tells("run_id:b\r\n").has_value());
+    monitored w;
+    BOOST_TEST(w.reports("").has_value());
+    BOOST_TEST(!w.reports("run_id:b\r\n").has_value());
     BOOST_TEST((w.state.refusal.cause == errc::unreachable));
     BOOST_TEST(w.state.refusal.message == "another server answers on the connection");
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_has_become_a_replica_ends_the_connection) {
-    watched w;
+    monitored w;
     BOOST_TEST(!w.check(resp::bulk("run_id:a\r\nrole:slave\r\n")).has_value());
     BOOST_TEST((w.state.refusal.cause == errc::read_only));
 }
 
 BOOST_AUTO_TEST_CASE(a_flush_that_was_not_announced_begins_a_quarantine) {
-    watched w(1'000, false);
-    w.tells("cmdstat_flushall:calls=0\r\n");
-    BOOST_TEST(!w.watch.quarantined());
-    w.tells("cmdstat_flushall:calls=1\r\n");
-    BOOST_TEST(w.watch.quarantined());
-    BOOST_TEST((w.watch.until() == w.owner.now + longest));
+    monitored w(1'000, false);
+    w.reports("cmdstat_flushall:calls=0\r\n");
+    BOOST_TEST(!w.monitor.quarantined());
+    w.reports("cmdstat_flushall:calls=1\r\n");
+    BOOST_TEST(w.monitor.quarantined());
+    BOOST_TEST((w.monitor.until() == w.owner.now + longest));
     BOOST_TEST(w.owner.unavailable == 1);
     BOOST_TEST(w.owner.forgotten == 1);
-    w.owner.now = w.watch.until() + 1ms;
-    w.watch.tell_of_end();
-    BOOST_TEST(!w.watch.quarantined());
+    w.owner.now = w.monitor.until() + 1ms;
+    w.monitor.notify_of_end();
+    BOOST_TEST(!w.monitor.quarantined());
     BOOST_TEST(w.owner.available == 1);
 }
 
 BOOST_AUTO_TEST_CASE(an_announced_flush_counts_once) {
-    watched w;
-    BOOST_TEST(w.watch.emptied());
-    auto const until = w.watch.until();
+    monitored w;
+    BOOST_TEST(w.monitor.emptied());
+    auto const until = w.monitor.until();
     BOOST_TEST((until == w.owner.now + longest));
     w.owner.now += 1s;
-    w.tells("cmdstat_flushall:calls=1\r\n");
-    BOOST_TEST((w.watch.until() == until));
+    w.reports("cmdstat_flushall:calls=1\r\n");
+    BOOST_TEST((w.monitor.until() == until));
     BOOST_TEST(w.owner.forgotten == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_may_evict_has_no_vote_until_it_may_not) {
-    watched w;
-    w.tells("maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n");
-    BOOST_TEST(w.watch.quarantined());
-    BOOST_TEST(w.watch.reason().find("allkeys-lru") != std::string::npos);
-    w.tells("maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n");
+    monitored w;
+    w.reports("maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n");
+    BOOST_TEST(w.monitor.quarantined());
+    BOOST_TEST(w.monitor.reason().find("allkeys-lru") != std::string::npos);
+    w.reports("maxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n");
     BOOST_TEST(w.owner.unavailable == 1); // waiters are told once
-    w.tells("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n");
-    BOOST_TEST((w.watch.until() <= w.owner.now + longest));
+    w.reports("maxmemory:100\r\nmaxmemory_policy:noeviction\r\n");
+    BOOST_TEST((w.monitor.until() <= w.owner.now + longest));
 }
 
 //
@@ -280,45 +280,45 @@ BOOST_AUTO_TEST_CASE(a_server_that_may_evict_has_no_vote_until_it_may_not) {
 //
 
 BOOST_AUTO_TEST_CASE(it_asks_each_second_before_a_command_and_not_more_often) {
-    watched w;
-    w.watch.ask_due();
+    monitored w;
+    w.monitor.ask_due();
     BOOST_TEST(w.sent().empty());
     w.owner.now += 1s;
-    w.watch.ask_due();
+    w.monitor.ask_due();
     auto const asked = w.sent();
     BOOST_TEST(asked.find("TIME") != asked.npos);
     BOOST_TEST(asked.find("INFO") != asked.npos);
-    BOOST_TEST(w.watch.checking());
-    w.watch.ask_due();
+    BOOST_TEST(w.monitor.checking());
+    w.monitor.ask_due();
     BOOST_TEST(w.sent().empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_question_that_was_dropped_is_due_again) {
-    watched w;
+    monitored w;
     w.owner.now += 1s;
-    w.watch.ask_due();
-    w.state.commands.take_unsent([&](pending_command const& c) { w.watch.unsent(c.type); });
-    BOOST_TEST(!w.watch.checking());
-    w.watch.ask_due();
+    w.monitor.ask_due();
+    w.state.commands.take_unsent([&](pending_command const& c) { w.monitor.unsent(c.type); });
+    BOOST_TEST(!w.monitor.checking());
+    w.monitor.ask_due();
     auto const asked = w.sent();
     BOOST_TEST(asked.find("TIME") != asked.npos);
     BOOST_TEST(asked.find("INFO") != asked.npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_check_is_told_and_not_asked_again) {
-    watched w;
+    monitored w;
     BOOST_TEST(!w.check("-NOPERM this user has no permissions to run the 'info' command\r\n"));
     BOOST_TEST(w.state.services.has(degradation::no_restart_check));
-    BOOST_TEST(!w.watch.checks_data());
+    BOOST_TEST(!w.monitor.checks_data());
     w.owner.now += 10s;
-    w.watch.ask_due();
+    w.monitor.ask_due();
     BOOST_TEST(w.sent().find("INFO") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_policy_nothing_is_checked) {
-    watched w(1'000, true, restart_policy::off);
-    BOOST_TEST(!w.watch.checks_data());
-    BOOST_TEST(w.watch.asks_time());
+    monitored w(1'000, true, restart_policy::off);
+    BOOST_TEST(!w.monitor.checks_data());
+    BOOST_TEST(w.monitor.asks_time());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,17 +1,17 @@
-// The watch of a key at instances other than the arbiter. A majority may become free while the
+// Tracks a key at instances other than the arbiter. A majority may become free while the
 // arbiter still has the key: the arbiter was unreachable for a release, the keys of a majority were
 // deleted, or the votes of a failed try expire one by one.
 //
-// The queue watches the key at so many instances that no quorum can become free without one of
-// them. With `n` instances that can be asked and a quorum of `q`, the queue watches n - q + 1, the
-// arbiter among them. A watched instance has the key, and will push when the key changes. If an
-// instance turns out to be free, the queue watches another one in its place. When a quorum is free,
+// The queue tracks the key at so many instances that no quorum can become free without one of
+// them. With `n` instances that can be asked and a quorum of `q`, the queue tracks it at n - q + 1,
+// the arbiter among them. Such an instance has the key, and will push when the key changes. If an
+// instance turns out to be free, the queue tracks it at another one instead. When a quorum is free,
 // the queue tries at all instances.
 //
 // Like the queue, this class does no I/O, reads no clock and allocates nothing. Safety never rests
 // on it.
-#ifndef HOLDFAST_PROTOCOL_KEY_WATCH_HPP
-#define HOLDFAST_PROTOCOL_KEY_WATCH_HPP
+#ifndef HOLDFAST_PROTOCOL_KEY_TRACKER_HPP
+#define HOLDFAST_PROTOCOL_KEY_TRACKER_HPP
 
 #include "protocol/instance_set.hpp"
 #include "protocol/rules.hpp"
@@ -27,7 +27,7 @@
 namespace holdfast::protocol {
 
 /// The right rules. Tests break them one at a time.
-struct watching_rules {
+struct tracking_rules {
     /// How long the queue waits at the arbiter before it asks other instances too. If the key
     /// changes hands more often than that, the queue never asks them.
     static constexpr duration settled_after = std::chrono::milliseconds(100);
@@ -37,8 +37,8 @@ struct watching_rules {
     static constexpr duration least_pause = std::chrono::milliseconds(25);
     /// How often the queue asks an instance that cannot push.
     static constexpr duration poll_interval = std::chrono::milliseconds(100);
-    /// The number of instances at which the key is watched, if `reachable` can be asked.
-    static constexpr unsigned watched(unsigned reachable, unsigned quorum) {
+    /// The number of instances at which the key is tracked, if `reachable` can be asked.
+    static constexpr unsigned tracked(unsigned reachable, unsigned quorum) {
         return reachable - quorum + 1;
     }
 };
@@ -51,34 +51,34 @@ struct sighting {
         unknown ///< no answer, or an error
     } is = state::unknown;
     std::optional<duration> left{}; ///< empty: the key never expires
-    bool told = false;              ///< the instance will push when the key changes
+    bool tracked = false;           ///< the instance will push when the key changes
 };
 
-enum class watch_action : std::uint8_t {
+enum class tracking_action : std::uint8_t {
     none,
     ask,       ///< ask to_ask() for the key, and to push when it changes
     try_again, ///< a quorum was free
 };
 
 template <class Rules>
-class basic_key_watch {
+class basic_key_tracker {
 public:
-    explicit basic_key_watch(unsigned configured)
+    explicit basic_key_tracker(unsigned configured)
         : configured_(configured) {}
 
     /// The arbiter, which was asked at `asked`, has the key for so long, and will push.
     void waits(time_point asked, time_point now, unsigned arbiter, std::optional<duration> left) {
         arbiter_ = arbiter;
         promise_.made(arbiter, asked, now, left);
-        watched_.erase(arbiter);
+        tracked_.erase(arbiter);
         asked_.erase(arbiter);
         check_ = now + Rules::settled_after;
     }
-    /// The arbiter was asked again: see push_promise::kept().
+    /// The arbiter was asked again: see push_promise::answered().
     void asked_again(time_point asked, time_point now, unsigned arbiter,
                      std::optional<duration> left) {
         arbiter_ = arbiter;
-        breach_ = promise_.kept(arbiter, asked, now, left);
+        breach_ = promise_.answered(arbiter, asked, now, left);
     }
     /// Whether the arbiter had to report a change, and has not; once.
     breach take_breach() { return std::exchange(breach_, breach::none); }
@@ -90,49 +90,49 @@ public:
     }
     /// The instance may be late.
     void keeps_promise(unsigned instance) { promise_.ended(instance); }
-    /// Ends the watch. Our own write to the key ends our registrations, and the servers do not
+    /// Ends the tracking. Our own write to the key ends our registrations, and the servers do not
     /// report that.
     void forget() {
         promise_.ended();
-        watched_ = asked_ = free_ = {};
+        tracked_ = asked_ = free_ = {};
         check_ = expiry_ = free_since_ = time_point::max();
         ++round_;
     }
-    /// True if there is no watch to forget.
-    bool idle() const { return (watched_ | asked_ | free_).empty(); }
+    /// True if there is nothing to forget.
+    bool idle() const { return (tracked_ | asked_ | free_).empty(); }
 
-    watch_action next(time_point now, instance_set reachable) {
+    tracking_action next(time_point now, instance_set reachable) {
         if (now >= expiry_) {
-            watched_ = {};
+            tracked_ = {};
             expiry_ = time_point::max();
             check_ = now;
         }
-        if (now < check_) return watch_action::none;
+        if (now < check_) return tracking_action::none;
         check_ = time_point::max();
         auto const quorum = redlock_rules::quorum(configured_, reachable.size());
-        if (reachable.size() < quorum) return watch_action::none;
+        if (reachable.size() < quorum) return tracking_action::none;
         if ((free_ & reachable).size() >= quorum) {
             free_since_ = std::min(free_since_, now);
-            if (now - free_since_ >= patience_) return watch_action::try_again;
+            if (now - free_since_ >= patience_) return tracking_action::try_again;
             check_ = free_since_ + patience_;
-            return watch_action::none;
+            return tracking_action::none;
         }
-        auto const known = (watched_ | asked_ | instance_set::only(arbiter_)) & reachable;
-        auto const wanted = Rules::watched(reachable.size(), quorum);
+        auto const known = (tracked_ | asked_ | instance_set::only(arbiter_)) & reachable;
+        auto const wanted = Rules::tracked(reachable.size(), quorum);
         to_ask_ = {};
         // Instances that answered the last question come first.
         for (auto const candidates : {reachable - failing_, reachable & failing_}) {
             for (unsigned n = 1; n < configured_ && known.size() + to_ask_.size() < wanted; ++n) {
-                // Begins next to the arbiter, so different keys are watched at different instances.
+                // Begins next to the arbiter, so different keys are tracked at different instances.
                 auto const i = (arbiter_ + n) % configured_;
                 if (candidates.contains(i) && !(known | free_).contains(i)) to_ask_.insert(i);
             }
         }
         asked_ = asked_ | to_ask_;
-        return to_ask_.empty() ? watch_action::none : watch_action::ask;
+        return to_ask_.empty() ? tracking_action::none : tracking_action::ask;
     }
     instance_set to_ask() const { return to_ask_; }
-    /// The number of this watch. It goes with the questions, and comes back with the answers.
+    /// The number of this tracking. It goes with the questions, and comes back with the answers.
     std::uint32_t round() const { return round_; }
     /// When to call next(), if nothing else happens.
     time_point wake() const { return std::min(check_, expiry_); }
@@ -145,10 +145,10 @@ public:
         failing_.erase(instance);
         switch (seen.is) {
         case sighting::state::held: {
-            watched_.insert(instance);
+            tracked_.insert(instance);
             auto const left =
                 seen.left ? *seen.left + std::chrono::milliseconds(1) : duration::max();
-            auto const again = seen.told ? left : std::min(left, Rules::poll_interval);
+            auto const again = seen.tracked ? left : std::min(left, Rules::poll_interval);
             if (again != duration::max()) expiry_ = std::min(expiry_, now + again + spread(random));
             break;
         }
@@ -163,18 +163,18 @@ public:
         }
     }
 
-    /// The key has changed at an instance. False if this instance is not watched.
+    /// The key has changed at an instance. False if it is not tracked there.
     bool push(time_point now, unsigned instance, std::uint64_t random) {
         promise_.ended(instance);
         taken(instance); // another client has the key
-        if (!watched_.contains(instance)) return false;
-        watched_.erase(instance);
+        if (!tracked_.contains(instance)) return false;
+        tracked_.erase(instance);
         check_soon(now, random);
         return true;
     }
     /// An instance will not push any more.
     void lost(unsigned instance) {
-        watched_.erase(instance);
+        tracked_.erase(instance);
         asked_.erase(instance);
         taken(instance);
     }
@@ -200,7 +200,7 @@ private:
     std::uint32_t round_ = 0;
     push_promise promise_;         ///< of the arbiter
     breach breach_ = breach::none; ///< found by the last try at the arbiter
-    instance_set watched_;         ///< has the key, and will push
+    instance_set tracked_;         ///< has the key, and will push
     instance_set asked_;           ///< was asked, and has not answered
     instance_set free_;            ///< does not have the key
     instance_set to_ask_;
@@ -208,7 +208,7 @@ private:
     duration patience_{0};
     time_point free_since_ = time_point::max(); ///< a quorum has been free
     time_point check_ = time_point::max();
-    time_point expiry_ = time_point::max(); ///< the first expiry of a watched key, or the next poll
+    time_point expiry_ = time_point::max(); ///< the first expiry of a tracked key, or the next poll
 };
 
 } // namespace holdfast::protocol

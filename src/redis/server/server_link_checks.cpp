@@ -1,4 +1,4 @@
-// Watches an instance: overdue answers, the end of a quarantine, and whether an idle instance still
+// Checks an instance: overdue answers, the end of a quarantine, and whether an idle instance still
 // answers.
 #include "redis/server/server_link.hpp"
 #include "redis/wire/optional_text.hpp"
@@ -25,26 +25,27 @@ instance_state state_of(protocol::liveness const& l) {
 
 } // namespace
 
-void server_link::arm_watch() {
+void server_link::arm_check_timer() {
     if (state_.stopped) return;
     auto const now = state_.now();
-    if (kept_.retry_at() > now) state_.live.check_by(kept_.retry_at());
-    watch_timer_.arm(state_.live.next_check() - now, weak_from_this(), &server_link::on_watch);
-    state_.needs_watch = false;
+    if (pending_.retry_at() > now) state_.live.check_by(pending_.retry_at());
+    check_timer_.arm(state_.live.next_check() - now, weak_from_this(),
+                     &server_link::on_check_timer);
+    state_.needs_check_timer = false;
 }
 
-void server_link::on_watch() {
+void server_link::on_check_timer() {
     boundary_.run([&] { check(); });
 }
 
 void server_link::check() {
     if (state_.stopped) return;
-    server_.tell_of_end();
-    if (std::exchange(tells_no_push_, false)) state_.tell_unavailable();
+    server_.notify_of_end();
+    if (std::exchange(pushes_lost_, false)) state_.notify_unavailable();
     act_on(state_.live.check(state_.now()));
     replicas_.ask_again();
     if (server_.quarantined()) server_.wake_at_end();
-    arm_watch();
+    arm_check_timer();
 }
 
 void server_link::act_on(protocol::liveness::action found) {
@@ -56,7 +57,7 @@ void server_link::act_on(protocol::liveness::action found) {
         // TIME and the server check both serve as a ping.
         if (!server_.ask_idle()) state_.commands.add({.type = command_type::ping}, "PING");
         break;
-    case action::fail_waiting:
+    case action::fail_unsent:
         state_.reason_message = "not connected yet";
         locks_.fail_unsent(errc::instance_timeout);
         state_.owner.on_change();
@@ -65,7 +66,7 @@ void server_link::act_on(protocol::liveness::action found) {
         if (state_.policy.leaves_suspects()) {
             return give_up(errc::instance_timeout, "an answer is overdue");
         }
-        tell_state(errc::instance_timeout, "an answer is overdue");
+        notify_state(errc::instance_timeout, "an answer is overdue");
         locks_.fail_sent_to_suspect();
         locks_.fail_unsent(errc::instance_timeout);
         break;
@@ -78,15 +79,15 @@ void server_link::act_on(protocol::liveness::action found) {
 }
 
 void server_link::came_back() {
-    tell_state(errc{}, {});
-    // Sends all kept releases, however old: the instance may be late with the SETs of their keys
+    notify_state(errc{}, {});
+    // Sends all pending releases, however old: the instance may be late with the SETs of their keys
     // too.
-    send_kept();
+    send_pending();
     reauthentication_.came_back();
-    state_.tell_available();
+    state_.notify_available();
 }
 
-void server_link::tell_state(errc cause, std::string_view message) noexcept {
+void server_link::notify_state(errc cause, std::string_view message) noexcept {
     constexpr auto most = 16 * longest_text; // the texts of all sentinels
     reason_ = cause;
     state_.reason_message =
@@ -97,7 +98,7 @@ void server_link::tell_state(errc cause, std::string_view message) noexcept {
                           text_if_memory([&] { return location_->problem(); }));
     state_.owner.on_change();
     if (state_.live.current() != protocol::liveness::state::up) {
-        state_.tell_unavailable();
+        state_.notify_unavailable();
     }
 }
 

@@ -1,6 +1,6 @@
 // A wait for the loss of a lease.
-#ifndef HOLDFAST_TEST_INTEGRATION_LOSS_WATCH_HPP
-#define HOLDFAST_TEST_INTEGRATION_LOSS_WATCH_HPP
+#ifndef HOLDFAST_TEST_INTEGRATION_LOSS_WAIT_HPP
+#define HOLDFAST_TEST_INTEGRATION_LOSS_WAIT_HPP
 
 #include <holdfast/lease.hpp>
 
@@ -17,7 +17,7 @@
 namespace holdfast::test {
 
 /// A wait_lost() and its result. The handler keeps pointers to this object and to the lease.
-class loss_watch {
+class loss_wait {
     auto handler(lease& held) {
         return asio::bind_cancellation_slot(signal.slot(), [this, &held](error e) {
             when = lease_clock::now();
@@ -29,10 +29,10 @@ class loss_watch {
     }
 
 public:
-    loss_watch() = default;
-    explicit loss_watch(lease& held) { start(held); }
-    loss_watch(loss_watch const&) = delete;
-    loss_watch& operator=(loss_watch const&) = delete;
+    loss_wait() = default;
+    explicit loss_wait(lease& held) { start(held); }
+    loss_wait(loss_wait const&) = delete;
+    loss_wait& operator=(loss_wait const&) = delete;
 
     void start(lease& held) { held.wait_lost(handler(held)); }
     void start(lease& held, std::chrono::nanoseconds ahead) {

@@ -1,7 +1,7 @@
-// Watches the server of a connection: its clock, its role, and the origin of its data. The server
+// Monitors the server of a connection: its clock, its role, and the origin of its data. The server
 // does not vote while it may have forgotten grants: see redis/server/vote_guard.hpp.
-#ifndef HOLDFAST_REDIS_SERVER_WATCH_HPP
-#define HOLDFAST_REDIS_SERVER_WATCH_HPP
+#ifndef HOLDFAST_REDIS_SERVER_MONITOR_HPP
+#define HOLDFAST_REDIS_SERVER_MONITOR_HPP
 
 #include <holdfast/clock.hpp>
 
@@ -17,9 +17,9 @@
 namespace holdfast::redis {
 
 /// All calls are made within a turn.
-class server_watch {
+class server_monitor {
 public:
-    explicit server_watch(connection_state&);
+    explicit server_monitor(connection_state&);
 
     //
     // The quarantine
@@ -55,8 +55,8 @@ public:
         guard_.our_clock_stood_still(from, until, least, most);
     }
     /// Tells the owner when the quarantine has ended.
-    void tell_of_end();
-    /// The next check of the watch comes at the end of the quarantine, or before.
+    void notify_of_end();
+    /// The next check comes at the end of the quarantine, or before.
     void wake_at_end();
 
     //
@@ -98,14 +98,14 @@ public:
     void take_time(element const&);
     void on_time();
     void take_check(element const& e) { check_.take_part(e); }
-    /// A server check is complete. Empty if the server did not tell, or cannot vote any more.
+    /// A server check is complete. Empty if the server did not report, or cannot vote any more.
     std::optional<server_info> on_check();
 
 private:
     void ask_time();
     void on_quarantine();
     void on_loss();
-    void tell_age();
+    void notify_of_age();
     void show();
     void mind_eviction(server_info const&);
     void mind_tracking(server_info const&);
@@ -121,11 +121,11 @@ private:
     server_check check_;
     lease_clock::time_point checked_at_{};
     bool checking_ = false;
-    std::string run_id_; ///< of the server that was probed; empty: it does not tell
+    std::string run_id_; ///< of the server that was probed; empty: it does not report
     bool logs_each_write_ = false;
     std::int64_t tracking_limit_ = 0;
     bool cannot_track_ = false; ///< the server's table is full
-    bool told_age_ = false;
+    bool age_known_ = false;
     lease_clock::time_point held_until_{};
 };
 

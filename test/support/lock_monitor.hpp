@@ -1,4 +1,4 @@
-// Waits until a server has no locks. The server reports each change, so the watch does not poll.
+// Waits until a server has no locks. The server reports each change, so nothing polls.
 #pragma once
 
 #include "support/redis_cli.hpp"
@@ -13,11 +13,11 @@ namespace holdfast::test {
 class server;
 
 // Each key counts as a lock, except fence counters.
-class lock_watch {
+class lock_monitor {
 public:
     using milliseconds = std::chrono::milliseconds;
 
-    explicit lock_watch(server const& on);
+    explicit lock_monitor(server const& on);
 
     // True if the server has no lock. Asks the server again only after it has reported a change.
     [[nodiscard]] bool none();

@@ -1,7 +1,7 @@
 // Notices that files have changed, by stat(). Files may be symbolic links, as in the secrets of
 // Kubernetes.
-#ifndef HOLDFAST_REDIS_FILE_WATCH_HPP
-#define HOLDFAST_REDIS_FILE_WATCH_HPP
+#ifndef HOLDFAST_REDIS_FILE_MONITOR_HPP
+#define HOLDFAST_REDIS_FILE_MONITOR_HPP
 
 #include <array>
 #include <cstddef>
@@ -13,10 +13,10 @@
 
 namespace holdfast::redis {
 
-class file_watch {
+class file_monitor {
 public:
-    /// Folders are watched too: they change when a file is added or removed.
-    explicit file_watch(std::vector<std::string> paths)
+    /// Folders count too: they change when a file is added or removed.
+    explicit file_monitor(std::vector<std::string> paths)
         : paths_(std::move(paths))
         , states_(paths_.size()) {}
 

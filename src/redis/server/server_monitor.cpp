@@ -1,4 +1,4 @@
-#include "redis/server/server_watch.hpp"
+#include "redis/server/server_monitor.hpp"
 
 #include "redis/wire/text_hash.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace holdfast::redis {
 
-server_watch::server_watch(connection_state& state)
+server_monitor::server_monitor(connection_state& state)
     : state_(state)
     , guard_(state.options.on_restart, state.options.max_ttl) {}
 
@@ -17,89 +17,89 @@ server_watch::server_watch(connection_state& state)
 // The quarantine
 //
 
-void server_watch::distrust(lease_clock::duration how_long, std::string_view reason) {
+void server_monitor::distrust(lease_clock::duration how_long, std::string_view reason) {
     auto const now = state_.now();
     if (now + how_long <= guard_.until()) return;
     guard_.distrust(how_long, reason, now);
     on_quarantine();
 }
 
-void server_watch::succeed(lease_clock::time_point until, std::string_view reason) {
+void server_monitor::succeed(lease_clock::time_point until, std::string_view reason) {
     guard_.replaced(state_.now(), until, reason);
     if (quarantined()) on_quarantine();
 }
 
-bool server_watch::emptied() {
+bool server_monitor::emptied() {
     if (!guard_.emptied(state_.now())) return false;
     on_loss();
     return true;
 }
 
-void server_watch::excuse_jump() {
+void server_monitor::excuse_jump() {
     guard_.excuse_jump(state_.now());
     if (quarantined()) {
         state_.status.set_quarantine(guard_.until(), guard_.reason());
     } else {
-        tell_of_end();
+        notify_of_end();
     }
 }
 
-void server_watch::tell_of_end() {
+void server_monitor::notify_of_end() {
     if (!guard_.ends(state_.now())) return;
     state_.status.set_quarantine({}, {});
-    if (state_.connected() && state_.available()) state_.tell_available();
+    if (state_.connected() && state_.available()) state_.notify_available();
 }
 
-void server_watch::wake_at_end() {
+void server_monitor::wake_at_end() {
     constexpr lease_clock::duration tick(1);
     state_.live.check_by(std::min(guard_.until(), lease_clock::time_point::max() - tick) + tick);
 }
 
-void server_watch::on_quarantine() {
+void server_monitor::on_quarantine() {
     show();
-    if (state_.connected()) state_.tell_unavailable();
+    if (state_.connected()) state_.notify_unavailable();
 }
 
 // Leases of this client may be lost as well: their holders have to hear of it soon.
-void server_watch::on_loss() {
+void server_monitor::on_loss() {
     on_quarantine();
     state_.owner.on_forgotten(state_.number);
 }
 
-void server_watch::shown_restarted(std::string_view evidence) {
+void server_monitor::shown_restarted(std::string_view evidence) {
     if (guard_.shown_restarted(state_.now(), evidence)) on_quarantine();
 }
 
 // Only the age at the first contact counts: servers that were started together grow old one after
 // the other.
-void server_watch::tell_age() {
+void server_monitor::notify_of_age() {
     auto const start = guard_.start();
     if (!start) return;
-    if (!std::exchange(told_age_, true)) {
+    if (!std::exchange(age_known_, true)) {
         state_.owner.on_age(state_.number, *start);
         state_.policy.on_age(*start);
     }
     hold_for_ages();
 }
 
-// The other servers may be asked at the same time, and one of them may be older. Mostly it tells so
+// The other servers may be asked at the same time, and one of them may be older. Mostly it says so
 // at once. A server that hangs must not cost more than a part of the time that it has.
-void server_watch::hold_for_ages() {
+void server_monitor::hold_for_ages() {
     auto const now = state_.now();
     if (!guard_.is_young(now) || !state_.awaits_ages()) return;
     held_until_ = now + lease_clock::duration(state_.options.instance_timeout) / 4;
     state_.live.check_by(held_until_);
-    state_.needs_watch = true;
+    state_.needs_check_timer = true;
 }
 
-void server_watch::show() {
+void server_monitor::show() {
     state_.status.set_quarantine(guard_.until(), guard_.reason());
     wake_at_end();
-    state_.needs_watch = true;
+    state_.needs_check_timer = true;
 }
 
-// Each server check reports the policy again, but waiters are told only once.
-void server_watch::mind_eviction(server_info const& info) {
+// Each server check reports the policy again, but waiters are notified only once.
+void server_monitor::mind_eviction(server_info const& info) {
     auto const before = quarantined();
     if (!guard_.evicts(info.eviction, state_.now())) return;
     if (before) {
@@ -110,9 +110,9 @@ void server_watch::mind_eviction(server_info const& info) {
 }
 
 // A full table of tracked keys loses registrations: that of any key for that of a new one. With
-// NOLOOP the client whose own command was the cause is not told. So waiters poll until the table
-// has room again.
-void server_watch::mind_tracking(server_info const& info) {
+// NOLOOP the client whose own command was the cause is not notified. So waiters poll until the
+// table has room again.
+void server_monitor::mind_tracking(server_info const& info) {
     auto const room = tracking_limit_ / (cannot_track_ ? 8 : 16);
     auto const full = tracking_limit_ > 0 && info.tracked_keys >= tracking_limit_ - room;
     if (full == cannot_track_) return;
@@ -124,7 +124,7 @@ void server_watch::mind_tracking(server_info const& info) {
                             "CLIENT TRACKING: the server's table of tracked keys is full "
                             "(tracking-table-max-keys " +
                                 std::to_string(tracking_limit_) + ")");
-        if (state_.connected()) state_.tell_unavailable();
+        if (state_.connected()) state_.notify_unavailable();
     } else {
         cannot_track_ = false;
         state_.words.tracked = true;
@@ -136,13 +136,13 @@ void server_watch::mind_tracking(server_info const& info) {
 // Questions
 //
 
-bool server_watch::checks_data() const {
+bool server_monitor::checks_data() const {
     auto const& o = state_.options;
     auto const wanted = o.on_restart != restart_policy::off || o.replicas != 0;
     return wanted && !state_.services.has(degradation::no_restart_check);
 }
 
-void server_watch::ask_due() {
+void server_monitor::ask_due() {
     constexpr std::chrono::seconds clock_interval{1}, check_interval{1};
     if (!state_.connected()) return;
     auto const now = state_.now();
@@ -153,18 +153,18 @@ void server_watch::ask_due() {
     if (checks_data() && !checking_ && now - checked_at_ >= check_interval) check();
 }
 
-bool server_watch::ask_idle() {
+bool server_monitor::ask_idle() {
     if (asks_time() && !asking_time_) ask_time();
     if (checks_data() && !checking_) check();
     return asks_time() || checks_data();
 }
 
-void server_watch::ask_time_now() {
+void server_monitor::ask_time_now() {
     if (asks_time() && state_.connected() && state_.available() && !asking_time_) ask_time();
 }
 
 // About once a second, not with each batch: a second is short beside a lease.
-void server_watch::ask_time() {
+void server_monitor::ask_time() {
     state_.commands.add({.type = command_type::time}, "TIME");
     // The clock is read before the command is sent. So the interval in which the server read its
     // own clock is not taken too small.
@@ -172,7 +172,7 @@ void server_watch::ask_time() {
     asking_time_ = true;
 }
 
-void server_watch::check() {
+void server_monitor::check() {
     check_.ask(state_.commands);
     checked_at_ = state_.now();
     checking_ = true;
@@ -182,30 +182,30 @@ void server_watch::check() {
 // The connection
 //
 
-void server_watch::begin() {
+void server_monitor::begin() {
     check_.restart();
     checking_ = false;
     time_asked_ = checked_at_ = state_.now();
     asking_time_ = state_.options.detect_clock_jumps;
 }
 
-void server_watch::probed(server_info const& info, bool logs_each_write,
-                          std::int64_t tracking_limit) {
+void server_monitor::probed(server_info const& info, bool logs_each_write,
+                            std::int64_t tracking_limit) {
     run_id_ = info.run_id;
     logs_each_write_ = logs_each_write;
     state_.status.set_durable(info.logs_writes && logs_each_write);
-    // A server that does not tell its run id is as before.
+    // A server that does not report its run id is as before.
     auto const known = !run_id_.empty();
     held_until_ = {};
     if (known && guard_.connected(origin_of(info), info.uptime, state_.now())) on_loss();
-    if (known) tell_age();
+    if (known) notify_of_age();
     mind_eviction(info);
     tracking_limit_ = tracking_limit;
     cannot_track_ = false;
     mind_tracking(info);
 }
 
-void server_watch::unsent(command_type type) {
+void server_monitor::unsent(command_type type) {
     if (type == command_type::time && std::exchange(asking_time_, false)) time_asked_ = {};
     if (type == command_type::server_check && std::exchange(checking_, false)) checked_at_ = {};
 }
@@ -214,7 +214,7 @@ void server_watch::unsent(command_type type) {
 // Replies
 //
 
-void server_watch::take_time(element const& e) {
+void server_monitor::take_time(element const& e) {
     time_.take_part(e);
     if (e.depth > 0) return;
     time_refused_ = is_error(e.type);
@@ -223,7 +223,7 @@ void server_watch::take_time(element const& e) {
     }
 }
 
-void server_watch::on_time() {
+void server_monitor::on_time() {
     asking_time_ = false;
     auto const shown = time_.take_reply();
     if (!shown) {
@@ -233,7 +233,7 @@ void server_watch::on_time() {
     // Before the client authenticated, the server may have refused.
     state_.services.remove(degradation::no_clock_check);
     note_clock_offset(*shown);
-    auto const doubted = guard_.told_time(time_asked_, state_.now(), *shown);
+    auto const doubted = guard_.on_time(time_asked_, state_.now(), *shown);
     state_.listener.on_time_shown(time_asked_, *shown);
     // The owner may find that our clock stood still, and excuse the jump.
     auto const& reading = guard_.last_clock_reading();
@@ -244,13 +244,13 @@ void server_watch::on_time() {
 }
 
 // The server read its clock between our question and now: on average in the middle.
-void server_watch::note_clock_offset(std::chrono::microseconds shown) {
+void server_monitor::note_clock_offset(std::chrono::microseconds shown) {
     using namespace std::chrono;
     auto const ours = system_clock::now() - (lease_clock::now() - time_asked_) / 2;
     state_.status.set_clock_offset(duration_cast<microseconds>(shown - ours.time_since_epoch()));
 }
 
-std::optional<server_info> server_watch::on_check() {
+std::optional<server_info> server_monitor::on_check() {
     checking_ = false;
     if (!check_.refused().empty()) {
         state_.services.add(degradation::no_restart_check, "INFO: " + check_.refused());
@@ -275,7 +275,7 @@ std::optional<server_info> server_watch::on_check() {
     return info;
 }
 
-protocol::data_origin server_watch::origin_of(server_info const& info) const {
+protocol::data_origin server_monitor::origin_of(server_info const& info) const {
     return {.run = hash_of(info.run_id),
             .history = hash_of(info.replication_id),
             .flushes = info.flushes,

@@ -1,4 +1,4 @@
-#include "redis/server/replica_watch.hpp"
+#include "redis/server/replica_monitor.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +13,7 @@ constexpr std::chrono::milliseconds first_pause{100}, longest_pause{1'000};
 
 } // namespace
 
-void replica_watch::found(std::optional<protocol::replica_list> const& list) {
+void replica_monitor::found(std::optional<protocol::replica_list> const& list) {
     if (!on()) return;
     auto const voted = votes();
     waits_.connected(list);
@@ -21,7 +21,7 @@ void replica_watch::found(std::optional<protocol::replica_list> const& list) {
     warn_of_spare(list);
 }
 
-void replica_watch::listed(std::optional<protocol::replica_list> const& list) {
+void replica_monitor::listed(std::optional<protocol::replica_list> const& list) {
     if (!on()) return;
     auto const voted = votes();
     waits_.listed(list);
@@ -29,7 +29,7 @@ void replica_watch::listed(std::optional<protocol::replica_list> const& list) {
     warn_of_spare(list);
 }
 
-void replica_watch::warn_of_spare(std::optional<protocol::replica_list> const& list) {
+void replica_monitor::warn_of_spare(std::optional<protocol::replica_list> const& list) {
     if (!list) return;
     auto const wanted = state_.options.replicas;
     auto const there = list->acknowledged.size();
@@ -42,7 +42,7 @@ void replica_watch::warn_of_spare(std::optional<protocol::replica_list> const& l
                                                          std::to_string(wanted));
 }
 
-void replica_watch::on_reply(std::uint32_t asked) {
+void replica_monitor::on_reply(std::uint32_t asked) {
     auto const voted = votes();
     waits_.take_reply(asked, state_.commands.holds());
     if (waits_.demoted()) {
@@ -52,7 +52,7 @@ void replica_watch::on_reply(std::uint32_t asked) {
     on_change(voted);
 }
 
-void replica_watch::on_change(bool voted) {
+void replica_monitor::on_change(bool voted) {
     auto const now_votes = votes();
     state_.commands.wait_for(waits_.wait());
     if (voted && now_votes) return;
@@ -60,22 +60,22 @@ void replica_watch::on_change(bool voted) {
     if (voted) pause_ = first_pause;
     if (!now_votes) {
         state_.live.check_by(std::max(state_.now(), server_.checked_at() + pause_));
-        state_.needs_watch = true;
+        state_.needs_check_timer = true;
     }
     if (!state_.connected() || voted == now_votes) return;
-    if (!now_votes) state_.tell_unavailable();
-    if (now_votes && state_.available()) state_.tell_available();
+    if (!now_votes) state_.notify_unavailable();
+    if (now_votes && state_.available()) state_.notify_available();
 }
 
-// After 100 ms, and with growing pauses up to a second. WAIT tells whether it is allowed again.
-void replica_watch::ask_again() {
+// After 100 ms, and with growing pauses up to a second. WAIT shows whether it is allowed again.
+void replica_monitor::ask_again() {
     if (votes() || !state_.connected()) return;
     auto const now = state_.now();
     if (!server_.checking() && now - server_.checked_at() >= pause_) {
         pause_ = std::min(2 * pause_, longest_pause);
         if (server_.checks_data()) {
             server_.check();
-        } else { // the next WAIT tells
+        } else { // the next WAIT shows
             server_.put_off_check();
             listed(std::nullopt);
         }

@@ -1,4 +1,4 @@
-#include "support/lock_watch.hpp"
+#include "support/lock_monitor.hpp"
 
 #include "support/server.hpp"
 
@@ -22,7 +22,7 @@ std::vector<std::string> lock_names(redis_cli& cli) {
     return names;
 }
 
-lock_watch::lock_watch(server const& on)
+lock_monitor::lock_monitor(server const& on)
     : address_{on.address()}
     , cli_{on} {
     if (cli_.command({"HELLO", "3"}).is_error() ||
@@ -33,19 +33,19 @@ lock_watch::lock_watch(server const& on)
 
 // Pushes from before the reply are outdated, so they are dropped. Listing the names of many keys
 // would take long. A server with many keys certainly has locks.
-void lock_watch::ask() {
+void lock_monitor::ask() {
     constexpr std::size_t many = 100;
     left_ = static_cast<std::size_t>(cli_.dbsize());
     if (left_ > 0 && left_ <= many) left_ = lock_names(cli_).size();
     (void)cli_.take_pushes();
 }
 
-bool lock_watch::none() {
+bool lock_monitor::none() {
     if (left_ > 0 && cli_.has_input(milliseconds{0})) ask();
     return left_ == 0;
 }
 
-bool lock_watch::none_within(milliseconds limit) {
+bool lock_monitor::none_within(milliseconds limit) {
     auto const deadline = std::chrono::steady_clock::now() + limit;
     while (left_ > 0) {
         auto const left =
@@ -56,7 +56,7 @@ bool lock_watch::none_within(milliseconds limit) {
     return left_ == 0;
 }
 
-std::string lock_watch::describe() {
+std::string lock_monitor::describe() {
     constexpr std::size_t some = 10;
     auto const names = left_ > 0 ? lock_names(cli_) : std::vector<std::string>{};
     std::string text = address_ + " has " + std::to_string(names.size()) + " locks";
