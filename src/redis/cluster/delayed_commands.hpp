@@ -26,7 +26,6 @@ struct delayed_command {
 
 class delayed_commands {
 public:
-    /// Strong exception guarantee.
     void add(delayed_command w) { all_.push_back(std::move(w)); }
     /// True if no command waits that could still be answered.
     bool settled() const {

@@ -19,7 +19,7 @@ public:
         bool asking = false; ///< the last copy went there after an ASK
     };
 
-    /// A copy of the owner's grant is sent to the node. Strong exception guarantee.
+    /// A copy of the owner's grant is sent to the node.
     void sent(reply_handler const* owner, protocol::grant_route::node to, bool asking) {
         auto& r = all_[owner];
         r.route.grant_sent(to);

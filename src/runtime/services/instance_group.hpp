@@ -66,8 +66,7 @@ public:
     /// True if no command is under way that could still be answered.
     bool settled() const;
 
-    /// Sends the commands of the turn. Returns false if memory ran out; another turn must then
-    /// follow.
+    /// Sends the commands of the turn. False if a link has failed; another turn must then follow.
     [[nodiscard]] bool flush() noexcept;
 
     //

@@ -15,8 +15,7 @@ namespace holdfast::runtime {
 class instance_states {
 public:
     /// Tells of each instance, and of each node of a Cluster, whose state has changed since the
-    /// last call. A new one counts as one that was connecting. Throws if memory runs out; the rest
-    /// is then reported by the next call.
+    /// last call. A new one counts as one that was connecting.
     void notify_changes(std::vector<instance_status> const& now, event_sink const&);
 
 private:
