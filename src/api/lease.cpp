@@ -6,6 +6,7 @@
 #include "runtime/lease/lease_record.hpp"
 #include "runtime/services/call.hpp"
 
+#include <boost/scope/scope_exit.hpp>
 #include <boost/scope/scope_fail.hpp>
 
 #include <chrono>
@@ -92,18 +93,19 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
     auto const last = !shared || lease->shares.fetch_sub(1) == 1;
     // If the release fails, the share is not given up. If another share was given up as the last
     // one meanwhile, the lease ends anyway.
-    boost::scope::scope_fail const undo([&] {
+    boost::scope::scope_exit undo([&] {
         if (shared) lease->shares.fetch_add(1);
         share->released.store(again);
     });
     if (last) {
-        return lock->engine().submit(
-            runtime::release_call{.handler = std::move(handler), .lease = lease});
+        lock->engine().submit(runtime::release_call{.handler = std::move(handler), .lease = lease});
+        return undo.set_active(false);
     }
-    if (lease->detached)
-        return std::move(handler)(by_executor, release_result(errc::lease_released));
     auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
-    std::move(handler)(by_executor, lasted ? release_result() : release_result(errc::lease_lost));
+    std::move(handler)(by_executor, lease->detached ? release_result(errc::lease_released)
+                                    : lasted        ? release_result()
+                                                    : release_result(errc::lease_lost));
+    undo.set_active(false);
 }
 
 void async_extend(lease_ref lease, wait_limit ttl, error_handler handler, configuration) {

@@ -2,6 +2,7 @@
 
 #include "redis/wire/optional_text.hpp"
 
+#include <boost/scope/scope_exit.hpp>
 #include <boost/scope/scope_fail.hpp>
 
 #include <tuple>
@@ -76,12 +77,13 @@ void lock_replies::take_part(pending_command& c, element const& e) {
 void lock_replies::on_reply(pending_command c) {
     auto const taken_over = std::exchange(taken_over_, false);
     if (!c.owner) return;
-    boost::scope::scope_fail const unanswered([&] { fail_lost(c, errc::out_of_memory); });
+    boost::scope::scope_exit unanswered([&] { fail_lost(c, errc::out_of_memory); });
     if (taken_over) {
         state_.redirects.take_over(c);
     } else {
         take_answer(c);
     }
+    unanswered.set_active(false);
 }
 
 void lock_replies::take_answer(pending_command const& c) {

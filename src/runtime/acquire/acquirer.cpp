@@ -3,7 +3,7 @@
 
 #include "protocol/tenure/fence.hpp"
 
-#include <boost/scope/scope_fail.hpp>
+#include <boost/scope/scope_exit.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -94,7 +94,7 @@ bool acquirer::admit(operation& op) {
 
 active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size_t hash) {
     auto& q = queues_.take(*this);
-    boost::scope::scope_fail const undo([&] {
+    boost::scope::scope_exit undo([&] {
         q.lock.reset();
         queues_.give_back(q);
     });
@@ -102,6 +102,7 @@ active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size
     q.lock = lock;
     q.hash = hash;
     keys_.insert(q);
+    undo.set_active(false);
     return &q;
 }
 

@@ -5,7 +5,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
-#include <boost/scope/scope_fail.hpp>
+#include <boost/scope/scope_exit.hpp>
 
 namespace holdfast::runtime {
 
@@ -56,11 +56,12 @@ void engine::in_a_turn(Work&& work) {
         ~on_stack() { --count; }
         unsigned& count;
     } const counted(turns_on_stack_);
-    boost::scope::scope_fail const rest([this] {
+    boost::scope::scope_exit rest([this] {
         if (completer_.has_calls()) inbox_.ask_for_turn();
     });
     in_one_turn(work);
     call_handlers();
+    rest.set_active(false);
 }
 
 // Calls the handlers that were kept for a call in place. The next turn follows at once with the

@@ -13,7 +13,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
-#include <boost/scope/scope_fail.hpp>
+#include <boost/scope/scope_exit.hpp>
 
 #include <array>
 #include <atomic>
@@ -249,7 +249,7 @@ void basic_inbox<Owner>::submit(any_call&& call) {
         auto& op = operations_.take(first_generation_);
         auto moved = false;
         // The caller gets its call back, as if it had not called.
-        boost::scope::scope_fail const undo([&] {
+        boost::scope::scope_exit undo([&] {
             if (moved) call = std::exchange(op.call, {});
             if (thread_safe_ && !lock) lock.lock();
             operations_.give_back(op);
@@ -265,6 +265,7 @@ void basic_inbox<Owner>::submit(any_call&& call) {
             asio::cancellation_slot(slot).template emplace<canceller>(owner_.weak_from_this(), op);
             if (thread_safe_) lock.lock();
         }
+        undo.set_active(false);
         starts_.push_back(op);
         if (std::exchange(turn_requested_, true)) return;
     }
