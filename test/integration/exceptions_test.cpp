@@ -375,6 +375,13 @@ public:
         for (std::size_t i = 0; i < flows.size(); ++i) {
             keys.push_back(locks_->make_lock("key:" + std::to_string(i), of_locks_));
         }
+        lease lasts;
+        bool lost = false;
+        locks_->make_lock("lasts", of_locks_).acquire([&](error, lease l) {
+            lasts = std::move(l);
+        });
+        until([&] { return lasts.held(); }, "lasts");
+        lasts.wait_lost([&](error e) { lost = !e; });
         auto const before = connections();
         fail_allocation(fails_at, when);
         for (std::size_t i = 0; i < flows.size(); ++i) {
@@ -390,8 +397,14 @@ public:
         });
         until([&] { return check.has_value(); }, "usable");
         client_ended = check && *check == errc::shut_down;
-        if (!client_ended) until([&] { return is_complete(); }, "complete");
+        if (client_ended) {
+            until([&] { return lost; }, "the holder hears of the end");
+        } else {
+            until([&] { return is_complete(); }, "complete");
+            if (lost || !lasts.held()) problems.push_back("a lease was lost");
+        }
         link_lost = connections() > before;
+        lasts = {};
         if (check && *check && !client_ended)
             problems.push_back(std::string("not usable: ") + check->what());
 

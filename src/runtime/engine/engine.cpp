@@ -261,8 +261,11 @@ struct engine::canceller {
 void engine::start_operation(operation& op) {
     auto const generation = op.generation;
     if (turn_.attempt([&] { std::visit(starter{*this, op}, op.call); })) return;
-    auto const open = op.generation == generation;
-    open&& op.stage == operation_stage::starting ? refuse(op) : turn_.fail();
+    if (op.generation == generation && op.stage == operation_stage::starting) {
+        refuse(op);
+    } else {
+        turn_.fail();
+    }
 }
 
 void engine::refuse(operation& op) {
