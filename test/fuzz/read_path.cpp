@@ -351,7 +351,7 @@ private:
                 submissions_.push_back({.sent = c, .pending = pending});
                 submitting_ = true;
                 encoder_.start(c, static_cast<reply_handler&>(q));
-                connection_->submit(encoder_, owner, round);
+                check(connection_->submit(encoder_, owner, round));
                 submitting_ = false;
             }
         });
