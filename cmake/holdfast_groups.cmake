@@ -5,12 +5,29 @@ option(HOLDFAST_GROUPS
     "Compile files in groups. Off: an edited file compiles sooner, and all of them later"
     ${PROJECT_IS_TOP_LEVEL})
 
-# holdfast_group(target): compiles its files in groups of eight.
+# holdfast_group(target [ALONE files ...]): compiles its files in groups of eight, but for those
+# ALONE. A group is a generated file with the same content in each checkout, for compiler caches.
 function(holdfast_group target)
     if(NOT HOLDFAST_GROUPS OR NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
         return()
     endif()
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    cmake_parse_arguments(arg "" "" "ALONE" ${ARGN})
+    get_target_property(members ${target} SOURCES)
+    list(REMOVE_ITEM members ${arg_ALONE})
+    list(LENGTH members count)
+    set(files ${arg_ALONE})
+    set(first 0)
+    while(first LESS count)
+        list(SUBLIST members ${first} 8 some)
+        list(TRANSFORM some REPLACE "(.+)" "#include \"\\1\"")
+        list(JOIN some "\n" content)
+        set(file "${CMAKE_CURRENT_BINARY_DIR}/groups/${target}_${first}.cpp")
+        file(CONFIGURE OUTPUT "${file}" CONTENT "@content@\n" @ONLY)
+        list(APPEND files "${file}")
+        math(EXPR first "${first} + 8")
+    endwhile()
+    set_property(TARGET ${target} PROPERTY SOURCES ${files})
+    target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     # Names of one file shadow those of another; and g++ warns about all types with parts in an
     # anonymous namespace that are not in the main file.
     target_compile_options(${target} PRIVATE -Wno-shadow)

@@ -1,6 +1,7 @@
 // The page for Prometheus.
 #include <holdfast/metrics.hpp>
 
+#include "support/documents.hpp"
 #include "support/text.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -10,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -20,6 +20,7 @@
 using namespace holdfast;
 using namespace std::chrono_literals;
 using holdfast::test::contains;
+using holdfast::test::document_text;
 
 namespace {
 
@@ -166,13 +167,6 @@ std::set<std::string> names_in(std::string const& text) {
     return names;
 }
 
-std::string file(std::string const& name) {
-    std::ifstream in(HOLDFAST_DOCUMENTS "/" + name);
-    std::ostringstream text;
-    BOOST_REQUIRE_MESSAGE(in && (text << in.rdbuf()), name);
-    return text.str();
-}
-
 std::string full_page() {
     client_stats stats;
     stats.acquired = 3;
@@ -188,14 +182,14 @@ std::string full_page() {
 
 BOOST_AUTO_TEST_CASE(the_document_lists_each_metric) {
     auto const real = names_in(page_of({}, {instance("a:1")}));
-    auto listed = names_in(file("monitoring.md"));
+    auto listed = names_in(document_text("monitoring.md"));
     BOOST_TEST(listed == real, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(rules_and_dashboard_use_metrics_that_exist) {
     auto const real = names_in(page_of({}, {instance("a:1")}));
     for (auto const* const name : {"monitoring/alerts.yml", "monitoring/dashboard.json"}) {
-        auto const used = names_in(file(name));
+        auto const used = names_in(document_text(name));
         BOOST_TEST(used.size() > 5U, name);
         for (auto const& each : used) BOOST_TEST(real.contains(each), name << ": " << each);
     }
