@@ -74,7 +74,7 @@ struct summary {
     std::uint64_t failed;
     std::uint64_t commands;
     std::uint64_t acquired;
-    std::uint64_t handoffs;
+    std::uint64_t handovers;
     std::uint64_t pushes;
     std::uint64_t wasted_wakeups;
     std::uint64_t split_votes;
@@ -156,7 +156,7 @@ private:
         auto const after = client_.stats();
         summary_.commands = after.commands - before.commands;
         summary_.acquired = after.acquired - before.acquired;
-        summary_.handoffs = after.handoffs - before.handoffs;
+        summary_.handovers = after.handovers - before.handovers;
         summary_.pushes = after.pushes - before.pushes;
         summary_.wasted_wakeups = after.wasted_wakeups - before.wasted_wakeups;
         summary_.split_votes = after.split_votes - before.split_votes;
@@ -406,7 +406,7 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
         sum.failed += f.failed;
         sum.commands += f.commands;
         sum.acquired += f.acquired;
-        sum.handoffs += f.handoffs;
+        sum.handovers += f.handovers;
         sum.pushes += f.pushes;
         sum.wasted_wakeups += f.wasted_wakeups;
         sum.split_votes += f.split_votes;
@@ -449,7 +449,7 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
         {"failed", static_cast<double>(sum.failed)},
         {"violations", static_cast<double>(violations)},
         {"lost", static_cast<double>(sum.lost)},
-        {"handoffs", static_cast<double>(sum.handoffs)},
+        {"handovers", static_cast<double>(sum.handovers)},
         {"pushes", static_cast<double>(sum.pushes)},
         {"wasted_wakeups", static_cast<double>(sum.wasted_wakeups)},
         {"split_votes", static_cast<double>(sum.split_votes)},
@@ -464,7 +464,7 @@ figures measure_contenders(test::fleet const& servers, contention const& s) {
         // One tenure serves several coroutines of a process, so it is won less often than leases
         // are granted.
         auto const tenures =
-            static_cast<double>(sum.acquired - std::min(sum.handoffs, sum.acquired));
+            static_cast<double>(sum.acquired - std::min(sum.handovers, sum.acquired));
         of["fence_violations"] = static_cast<double>(fence_violations);
         of["tenures"] = tenures;
         of["raises"] = static_cast<double>(sum.raises);

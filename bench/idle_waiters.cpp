@@ -176,7 +176,7 @@ private:
         result_["commands_per_s"] = per_s(before.commands, after.commands);
         result_["holder_commands_per_s"] = per_s(holder_before.commands, holder_after.commands);
         result_["pushes_per_s"] = per_s(before.pushes, after.pushes);
-        result_["holder_renewals"] = holder_after.renewals - holder_before.renewals;
+        result_["holder_renewals"] = holder_after.extended - holder_before.extended;
         result_["cpu_percent_of_core"] = cpu_seconds / seconds * 100;
     }
 

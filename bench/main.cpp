@@ -263,7 +263,7 @@ json::object leases_scenario(settings const& s) {
         {"cpu_percent_of_core", cpu / took.count() * 100},
         {"rss_bytes_per_lease", resident[resident.size() / 2]},
         {"rss_bytes_per_lease_peak", resident.back()},
-        {"renewals_per_s", static_cast<double>(stats1.renewals - stats0.renewals) / took.count()},
+        {"extensions_per_s", static_cast<double>(stats1.extended - stats0.extended) / took.count()},
         {"lost", static_cast<std::int64_t>(s.count) - static_cast<std::int64_t>(alive)},
     };
     held.clear();

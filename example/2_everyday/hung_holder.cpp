@@ -1,5 +1,5 @@
 // A holder that hangs does not keep the lock for ever, although its process lives and its watchdog
-// extends the lease. max_hold limits the whole time of a lease. renew_while() lets the watchdog
+// extends the lease. max_hold limits the whole time of a lease. extend_while() lets the watchdog
 // extend the lease only while the work makes progress.
 //   hung_holder 127.0.0.1:6379 127.0.0.1:6380 127.0.0.1:6381
 #include <holdfast/client.hpp>
@@ -41,7 +41,7 @@ asio::awaitable<void> limited_by_progress(holdfast::client& locks) {
     auto const start = steady::now();
     auto last_step = start;
     // The watchdog calls this on the client's executor. With several threads, make it atomic.
-    lease.renew_while([&] { return steady::now() - last_step < 900ms; });
+    lease.extend_while([&] { return steady::now() - last_step < 900ms; });
     asio::steady_timer work(locks.get_executor());
     for (int step = 1; step <= 3; ++step) {
         work.expires_after(250ms);
@@ -49,9 +49,9 @@ asio::awaitable<void> limited_by_progress(holdfast::client& locks) {
         if (!lease.held()) throw std::runtime_error("lost while the work made progress");
         last_step = steady::now();
     }
-    std::cout << "renew_while: three steps in " << milliseconds_since(start) << " ms, held\n";
+    std::cout << "extend_while: three steps in " << milliseconds_since(start) << " ms, held\n";
     co_await lease.wait_lost();
-    std::cout << "renew_while: lost " << milliseconds_since(last_step)
+    std::cout << "extend_while: lost " << milliseconds_since(last_step)
               << " ms after the last step\n";
 }
 

@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
         std::vector<holdfast::address> const instances(argv + 2, argv + argc);
         asio::io_context context;
         holdfast::client locks(context.get_executor(), instances,
-                               {.max_ttl = 2s, .owner_label = name});
+                               {.max_ttl = 2s, .holder_label = name});
 
         asio::cancellation_signal stop;
         asio::signal_set signals(context, SIGINT, SIGTERM);

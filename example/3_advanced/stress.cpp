@@ -226,7 +226,7 @@ private:
                          "violations  instances\n";
         auto const now = locks_.stats();
         std::printf("%4u  %10zu  %9llu  %6llu  %8.2f  %8.2f  %5u  %10u ", lines_, second.size(),
-                    static_cast<unsigned long long>(now.handoffs - stats_.handoffs),
+                    static_cast<unsigned long long>(now.handovers - stats_.handovers),
                     static_cast<unsigned long long>(now.pushes - stats_.pushes),
                     milliseconds(percentile(second, .5)), milliseconds(percentile(second, .99)),
                     held_, results_.violations);
@@ -265,7 +265,7 @@ private:
         std::printf("\nacquired             %zu, p50 %.2f ms, p99 %.2f ms\n", all.size(),
                     milliseconds(percentile(all, .5)), milliseconds(percentile(all, .99)));
         std::printf("handed on            %llu of them by a holder of this process\n",
-                    static_cast<unsigned long long>(stats_.handoffs));
+                    static_cast<unsigned long long>(stats_.handovers));
         std::printf("commands per lock    %.2f\n", stats_.commands_per_acquisition());
         std::printf("violations           %u\n", results_.violations);
         std::printf("lost leases          %u\n", results_.lost);

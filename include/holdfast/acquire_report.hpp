@@ -46,7 +46,7 @@ struct instance_report {
     /// held: the rest of the key's time to live, where known. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left;
     bool ttl_known = false; ///< held: the instance told the time to live
-    /// held: "this client", or the holder's client_options::owner_label. Empty if the holder has
+    /// held: "this client", or the holder's client_options::holder_label. Empty if the holder has
     /// none.
     std::string holder{};
     /// The server's own message, or the reason why there is no connection. Never holds a password

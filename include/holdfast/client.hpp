@@ -12,6 +12,7 @@
 #include <holdfast/lease_token.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
+#include <holdfast/wait_limit.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -278,6 +279,33 @@ public:
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
             detail::initiate_force_release{{make_state(key)}, share(seen)}, token);
+    }
+
+    /// Waits until the client can lock: a quorum of the instances is connected, and has a vote. For
+    /// the start of a program, before it says that it is ready. Locks need no such call: they wait
+    /// for instances by themselves.
+    ///
+    /// @param limit  wait_for(5s), for example; try_now: says how it is now.
+    /// @par Handler signature  `void(error)`
+    /// @par Errors
+    ///   - errc::no_quorum, or the code that all missing instances share
+    ///     (error_condition::unavailable): too few instances were ready at the limit. Before that,
+    ///     if the errors of so many are permanent that no quorum is left, such as a wrong password.
+    ///     The report has each instance.
+    ///   - errc::cancelled, errc::shut_down, errc::out_of_memory.
+    /// @par Cancellation  total, partial, terminal: the wait ends, and nothing else changes.
+    /// @throws system_error  From the call itself: errc::shut_down for a client that was moved
+    ///     from, or when the context has been destroyed.
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto wait_ready(wait_limit limit, Token&& token = {}) {
+        auto const& executor = checked_executor();
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_wait_ready{{engine_, executor}}, token, limit);
+    }
+    /// As above, without a limit.
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto wait_ready(Token&& token = {}) {
+        return wait_ready(no_limit, std::forward<Token>(token));
     }
 
     /// Ends the client. New and waiting acquires complete with errc::shut_down, leases are lost and

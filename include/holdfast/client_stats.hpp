@@ -38,20 +38,20 @@ HOLDFAST_API char const* to_string(acquire_outcome) noexcept;
 struct client_stats {
     // Counters: they only grow.
 
-    std::uint64_t acquired = 0;        ///< leases given out
-    std::uint64_t acquire_failed = 0;  ///< acquires that ended with an error
-    std::uint64_t rounds = 0;          ///< rounds of SET that were sent, won or not
-    std::uint64_t released = 0;        ///< leases released before they ended
-    std::uint64_t renewals = 0;        ///< extensions that won, by the watchdog or by extend()
-    std::uint64_t renewals_failed = 0; ///< extensions that failed
-    std::uint64_t lost = 0;            ///< leases that ended without a release
-    std::uint64_t handoffs = 0;        ///< leases handed on in this process without I/O
-    std::uint64_t pushes = 0;          ///< wake-ups of a queue or wait_change() by an instance
-    std::uint64_t wasted_wakeups = 0;  ///< tries after a push that found the key taken
-    std::uint64_t split_votes = 0;     ///< rounds in which contenders kept each other from a quorum
-    std::uint64_t raises = 0;          ///< fences raised where instances had counted differently
-    std::uint64_t commands = 0;        ///< commands sent to the instances
-    std::uint64_t batches = 0;         ///< batches that carried these commands
+    std::uint64_t acquired = 0;       ///< leases given out
+    std::uint64_t acquire_failed = 0; ///< acquires that ended with an error
+    std::uint64_t rounds = 0;         ///< rounds of SET that were sent, won or not
+    std::uint64_t released = 0;       ///< leases released before they ended
+    std::uint64_t extended = 0;       ///< extensions that won, by the watchdog or by extend()
+    std::uint64_t extend_failed = 0;  ///< extensions that failed
+    std::uint64_t lost = 0;           ///< leases that ended without a release
+    std::uint64_t handovers = 0;      ///< leases handed on in this process without I/O
+    std::uint64_t pushes = 0;         ///< wake-ups of a queue or wait_change() by an instance
+    std::uint64_t wasted_wakeups = 0; ///< tries after a push that found the key taken
+    std::uint64_t split_votes = 0;    ///< rounds in which contenders kept each other from a quorum
+    std::uint64_t raises = 0;         ///< fences raised where instances had counted differently
+    std::uint64_t commands = 0;       ///< commands sent to the instances
+    std::uint64_t batches = 0;        ///< batches that carried these commands
     std::uint64_t releases_dropped = 0;  ///< pending releases that were left to the ttl
     std::uint64_t observer_failures = 0; ///< exceptions from client_options::observer
 
@@ -64,6 +64,10 @@ struct client_stats {
     latency_histogram holds{};      ///< from the grant of a lease to its release or loss
     latency_histogram extensions{}; ///< from sending an extension to its success
 
+    /// The longest time for which the event loop stood still while work of the client was due:
+    /// see stall_event. Zero if that never took stall_threshold.
+    std::chrono::nanoseconds longest_stall{0};
+
     // Gauges: the present state.
 
     std::uint64_t held = 0;    ///< leases that have a holder and have not ended
@@ -72,7 +76,8 @@ struct client_stats {
     /// instances in an outage.
     std::uint64_t waiters = 0;
 
-    /// Commands for each lease given out, with renewals and releases. Zero before the first lease.
+    /// Commands for each lease given out, with extensions and releases. Zero before the first
+    /// lease.
     double commands_per_acquisition() const noexcept {
         return acquired == 0 ? 0. : static_cast<double>(commands) / static_cast<double>(acquired);
     }

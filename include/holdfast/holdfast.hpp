@@ -4,6 +4,7 @@
 
 #include <holdfast/acquire_report.hpp>
 #include <holdfast/address.hpp>
+#include <holdfast/at_most_every.hpp>
 #include <holdfast/client.hpp>
 #include <holdfast/client_stats.hpp>
 #include <holdfast/clock.hpp>
@@ -14,6 +15,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/latency_histogram.hpp>
 #include <holdfast/lease.hpp>
+#include <holdfast/lease_end.hpp>
 #include <holdfast/lease_token.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/log_observer.hpp>
@@ -23,6 +25,7 @@
 #include <holdfast/tls_options.hpp>
 #include <holdfast/trace_context.hpp>
 #include <holdfast/version.hpp>
+#include <holdfast/wait_limit.hpp>
 #include <holdfast/with_lock.hpp>
 
 #endif

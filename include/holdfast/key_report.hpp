@@ -45,8 +45,8 @@ struct key_answer {
     /// tokens have equal digests. Empty if the server refuses GETRANGE, or if the key holds an
     /// empty string: a key that expires between two questions looks the same.
     std::string digest{};
-    /// present: "this client", or the holder's client_options::owner_label. Empty if the holder has
-    /// none.
+    /// present: "this client", or the holder's client_options::holder_label. Empty if the holder
+    /// has none.
     std::string holder{};
     /// present: the rest of the key's time to live. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left{};

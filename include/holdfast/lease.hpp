@@ -6,6 +6,7 @@
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lease_end.hpp>
 #include <holdfast/lease_token.hpp>
 
 #include <boost/asio/async_result.hpp>
@@ -16,6 +17,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +29,7 @@ namespace holdfast {
 /// release failed.
 class HOLDFAST_API release_result {
 public:
-    /// Success.
+    /// Confirmed.
     release_result() noexcept = default;
     /// A failure with this code and the answers of the instances; `report` may be null.
     explicit release_result(errc code,
@@ -35,8 +37,10 @@ public:
         : code_(make_error_code(code))
         , report_(std::move(report)) {}
 
-    /// No error: the lease had lasted until then. A quorum is known not to have the key any more,
-    /// or the next waiter of this process has the lock now.
+    /// Whether the release is as it should be: the lease had lasted until then, and a quorum is
+    /// known not to have the key any more, or the next waiter of this process has the lock now.
+    bool confirmed() const noexcept { return !code_.failed(); }
+    /// Why the release is not confirmed; no error if it is.
     /// - errc::lease_lost: the lease had ended before, or too few instances still had our key.
     /// - errc::no_quorum: too few instances answered, or too many refused, for different reasons.
     ///   The client asks each one again to delete the key, until the ttl is over.
@@ -46,8 +50,6 @@ public:
     ///   quorum. The client asks again, as after errc::no_quorum.
     /// - errc::lease_released: the lease had been released before.
     error_code code() const noexcept { return code_; }
-    /// True if there is no error: unlike holdfast::error, which is true if there is one.
-    explicit operator bool() const noexcept { return !code_.failed(); }
 
     /// The answers that kept the release from a quorum, instance by instance. Null if there is no
     /// such failure.
@@ -69,7 +71,7 @@ private:
 ///
 /// A lease is no mutex: it ends when the servers cannot be reached, or when this process is stopped
 /// for long. Then another client may get the lock. The holder learns that by held(),
-/// deadline() and wait_lost(). The deadline counts from before the request was sent, less an
+/// deadline() and wait_end(). The deadline counts from before the request was sent, less an
 /// allowance for drifting clocks (ttl / 100 + 2 ms). So it comes before the key expires on any
 /// server. A watchdog extends the lease at least every ttl / 3 unless lock_options::watchdog is
 /// off.
@@ -82,15 +84,15 @@ private:
 /// asynchronous functions throw errc::lease_released from the call itself.
 ///
 /// A process may be stopped past the deadline (a debugger, an overloaded machine, a suspend). Then
-/// held() is false at the first check, wait_lost() completes as soon as the event loop runs, and
+/// held() is false at the first check, wait_end() completes as soon as the event loop runs, and
 /// release() says errc::lease_lost. The library cannot prevent a late write: a request may be on
 /// its way, or the process may stop after its check. So send fence() with each request, and let the
 /// resource reject late holders.
 ///
 /// @par Lifetimes  Operations share the lease's state: the object may be destroyed while one is
-///     under way. An extend ends first; the lease is then released, and a wait_lost() under way
-///     ends with errc::lease_released. A lease may outlive the client and its context. When the
-///     context has been destroyed held() is false, extend(), wait_lost() and renew_while() throw
+///     under way. An extend ends first; the lease is then released, and a wait_end() under way
+///     ends with lease_end::released. A lease may outlive the client and its context. When the
+///     context has been destroyed held() is false, extend(), wait_end() and extend_while() throw
 ///     errc::shut_down from the call, and destroying the lease does nothing. release() and detach()
 ///     do not throw then, so destructors may call them.
 /// @par Executor  Handlers run on their associated executor, by default the client's; never inside
@@ -119,6 +121,13 @@ public:
     /// hears of a loss up to min(ttl / 20, 50 ms) ahead of the deadline, and then this is false. No
     /// other client gets the key before the deadline all the same. Reads the clock; no I/O.
     bool held() const noexcept { return share_ && !over() && lease_clock::now() < deadline(); }
+
+    /// How the lease ended; lease_end::none while it is held. A lease that was released is
+    /// `released`, unless it was lost before. So is an empty one. Reads the clock; no I/O.
+    lease_end ended_by() const noexcept;
+    /// For so long the event loop stood still about the deadline of a lease that expired, so that
+    /// its extension was late. Zero if it did not. A text of the lease (operator<<) says it too.
+    std::chrono::nanoseconds stalled() const noexcept;
 
     /// The time at which the lease ends unless it is extended.
     lease_clock::time_point deadline() const noexcept {
@@ -153,19 +162,19 @@ public:
     /// @throws system_error  errc::lease_released for an empty lease, or one that was released.
     lease share() const;
 
-    /// Renews the lease only while `condition()` returns true. The watchdog calls `condition`
-    /// before each renewal, on the client's executor and on any thread that runs its context. So
+    /// Extends the lease only while `condition()` returns true. The watchdog calls `condition`
+    /// before each extension, on the client's executor and on any thread that runs its context. So
     /// the function must be quick, and may not call the lease. Once it returns false, or throws,
-    /// there is no more renewal. The lease then ends at its deadline, and wait_lost() tells the
+    /// there is no more extension. The lease then ends at its deadline, and wait_end() tells the
     /// holder. So a worker that has stopped making progress does not hold the lock for ever; see
     /// also lock_options::max_hold. The client destroys `condition` soon after the lease has ended.
     /// An empty function: always.
     /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
     ///     context has been destroyed.
-    void renew_while(std::function<bool()> condition);
+    void extend_while(std::function<bool()> condition);
 
     /// Gives the lock back. The next waiter of this process gets it, at once and without I/O. That
-    /// needs enough of the ttl, and lock_options::handoff_limit and handoff_time must allow it.
+    /// needs enough of the ttl, and lock_options::handover_limit and handover_time must allow it.
     /// Otherwise the client deletes the key, where it still holds our token, on every instance that
     /// may have it. The call completes as soon as a quorum has confirmed, or cannot any more; at
     /// the latest after twice client_options::instance_timeout.
@@ -200,8 +209,7 @@ public:
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto extend(Token&& token = {}) {
         return boost::asio::async_initiate<Token, void(error)>(
-            detail::initiate_extend{{checked()}}, token,
-            detail::wait_limit{detail::wait_limit::kind::none, {}});
+            detail::initiate_extend{{checked()}}, token, std::optional<std::chrono::nanoseconds>());
     }
 
     /// Extends the lease now, to `ttl` from now, and the watchdog goes on with that ttl. So a
@@ -217,9 +225,8 @@ public:
     template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto extend(std::chrono::milliseconds ttl, Token&& token = {}) {
         auto const time = checked(ttl);
-        return boost::asio::async_initiate<Token, void(error)>(
-            detail::initiate_extend{{checked()}}, token,
-            detail::wait_limit{detail::wait_limit::kind::until, time});
+        return boost::asio::async_initiate<Token, void(error)>(detail::initiate_extend{{checked()}},
+                                                               token, std::optional(time));
     }
 
     /// Ends the lease, and leaves the key on the servers until its ttl is over: "at most once in
@@ -227,11 +234,11 @@ public:
     /// ttl after the last extension was sent; call extend() before for an exact time. An extension
     /// under way may still be executed.
     ///
-    /// From now on held() is false, for all objects of the lease. extend() and wait_lost() under
-    /// way complete with errc::lease_released, and so does a later release(). Waiters of this
-    /// client find the key held, as all others do.
-    /// When the context has been destroyed it does nothing: no lease is left then, and the key goes
-    /// with its ttl.
+    /// From now on held() is false, for all objects of the lease. An extend() under way
+    /// completes with errc::lease_released, a wait_end() with lease_end::released. A later
+    /// release() says errc::lease_released. Waiters of this client find the key held, as all others
+    /// do. When the context has been destroyed it does nothing: no lease is left then, and the key
+    /// goes with its ttl.
     /// @throws system_error  errc::lease_released for an empty lease. std::bad_alloc.
     void detach();
 
@@ -244,28 +251,34 @@ public:
     ///     detach(). errc::shut_down when the context has been destroyed. std::bad_alloc.
     lease_token token() const;
 
-    /// Waits for the lease to be lost. Completes no later than the deadline, by a timer that waits
-    /// for no server. The client gives the key up at the deadline, so until then a try_acquire() in
-    /// this process finds it held. If a majority of the instances no longer has our key, the call
-    /// completes at once.
+    /// Waits for the end of the lease, and says how it ended. Completes no later than the deadline,
+    /// by a timer that waits for no server. The client gives the key up at the deadline, so until
+    /// then a try_acquire() in this process finds it held. If a majority of the instances no longer
+    /// has our key, the call completes at once.
     ///
-    /// @par Handler signature  `void(error)`; no error means that the lease is lost.
-    /// @par Errors  errc::lease_released: the lease was released before it could be lost.
-    ///     errc::cancelled.
+    /// @code
+    /// holdfast::lease_end how = co_await lease.wait_end();
+    /// if (is_loss(how)) std::cerr << "lost: " << how << '\n';
+    /// @endcode
+    ///
+    /// @par Handler signature  `void(error, lease_end)`; lease_end::none if there is an error.
+    /// @par Errors  errc::cancelled. An end is no error, whichever it was.
     /// @par Cancellation  total, partial, terminal: the wait ends; the lease is as it was.
-    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
-    [[nodiscard]] auto wait_lost(Token&& token = {}) {
-        return wait_lost(std::chrono::nanoseconds(0), std::forward<Token>(token));
+    template <
+        boost::asio::completion_token_for<void(error, lease_end)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto wait_end(Token&& token = {}) {
+        return wait_end(std::chrono::nanoseconds(0), std::forward<Token>(token));
     }
 
-    /// As wait_lost(), and also completes when no more than `ahead` is left until the deadline.
-    /// While renewals succeed the deadline moves on. So the completion warns that the lease cannot
-    /// be kept, while it still lasts. With an `ahead` of more than half of the ttl, the call may
-    /// complete although the next renewal would succeed.
-    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
-    [[nodiscard]] auto wait_lost(std::chrono::nanoseconds ahead, Token&& token = {}) {
-        return boost::asio::async_initiate<Token, void(error)>(detail::initiate_lost{{checked()}},
-                                                               token, ahead);
+    /// As wait_end(), and also completes with lease_end::none when no more than `ahead` is left
+    /// until the deadline. While extensions succeed the deadline moves on. So the completion warns
+    /// that the lease cannot be kept, while it still lasts. With an `ahead` of more than half of
+    /// the ttl, the call may complete although the next extension would succeed.
+    template <
+        boost::asio::completion_token_for<void(error, lease_end)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto wait_end(std::chrono::nanoseconds ahead, Token&& token = {}) {
+        return boost::asio::async_initiate<Token, void(error, lease_end)>(
+            detail::initiate_wait_end{{checked()}}, token, ahead);
     }
 
 private:
@@ -274,7 +287,8 @@ private:
         : share_(std::move(share)) {}
 
     bool over() const noexcept {
-        return share_->data()->over.load(std::memory_order_acquire) || share_->released.load();
+        return share_->data()->over.load(std::memory_order_acquire) != lease_end::none ||
+               share_->released.load();
     }
 
     /// Checks the ttl, too.

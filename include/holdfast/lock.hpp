@@ -6,6 +6,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/options.hpp>
+#include <holdfast/wait_limit.hpp>
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
@@ -23,10 +24,10 @@ namespace holdfast {
 ///
 /// @par Fairness  In a process: first come, first served. Only the first in the queue asks the
 ///     instances. A released lease goes to the next waiter in memory, up to
-///     lock_options::handoff_limit and handoff_time. Between processes that wait with this library,
-///     the next is drawn at random. The odds of a process grow with each turn that it missed.
-///     No process is passed over for ever, and no order is promised. Clients of other libraries
-///     that poll may starve beside these processes: see lock_options::yield_to_pollers.
+///     lock_options::handover_limit and handover_time. Between processes that wait with this
+///     library, the next is drawn at random. The odds of a process grow with each turn that it
+///     missed. No process is passed over for ever, and no order is promised. Clients of other
+///     libraries that poll may starve beside these processes: see lock_options::yield_to_pollers.
 /// @par Lifetimes  The lock may be destroyed while an acquire is under way. The client may too, and
 ///     then the acquire completes with errc::shut_down. The lock may outlive the client and its
 ///     context: an acquire throws errc::shut_down from the call when the context has been
@@ -87,7 +88,7 @@ public:
     /// @par Cancellation  total, partial, terminal: see the list in the comment of this class.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto acquire(Token&& token = {}) const {
-        return start({detail::wait_limit::kind::forever, {}}, token);
+        return start(no_limit, token);
     }
 
     /// Tries once, in one round to all instances. If the lock is held, the client asks the
@@ -101,7 +102,7 @@ public:
     ///     acquire.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto try_acquire(Token&& token = {}) const {
-        return start({detail::wait_limit::kind::none, {}}, token);
+        return start(try_now, token);
     }
 
     /// As acquire, for no longer than `limit`. A limit of zero or less makes it try_acquire().
@@ -113,7 +114,7 @@ public:
     ///     the limit is given up and released.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto try_acquire_for(std::chrono::nanoseconds limit, Token&& token = {}) const {
-        return start({detail::wait_limit::kind::until, limit}, token);
+        return start(wait_for(limit), token);
     }
 
 private:
@@ -122,7 +123,7 @@ private:
         : state_(std::move(state)) {}
 
     template <class Token>
-    auto start(detail::wait_limit limit, Token& token) const {
+    auto start(wait_limit limit, Token& token) const {
         return boost::asio::async_initiate<Token, void(error, lease)>(
             detail::initiate_acquire{checked()}, token, limit);
     }

@@ -6,6 +6,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/api.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lease_end.hpp>
 #include <holdfast/trace_context.hpp>
 
 #include <chrono>
@@ -17,10 +18,10 @@ namespace holdfast {
 
 /// The part that all events of locks have. An event and its views are valid during the call.
 struct lock_event {
-    std::string_view key;         ///< with the client's prefix
-    std::string_view owner_label; ///< client_options::owner_label
-    trace_context trace;          ///< lock_options::trace of the acquire
-    lease_clock::time_point at;   ///< the beginning of the client's turn in which this happened
+    std::string_view key;          ///< with the client's prefix
+    std::string_view holder_label; ///< client_options::holder_label
+    trace_context trace;           ///< lock_options::trace of the acquire
+    lease_clock::time_point at;    ///< the beginning of the client's turn in which this happened
 };
 
 /// An acquire waits: the lock is held, or too few instances can grant it.
@@ -40,24 +41,14 @@ struct extended_event : lock_event {
     std::chrono::nanoseconds lasts{0}; ///< until the new deadline
 };
 
-/// How a lease was lost.
-enum class loss : std::uint8_t {
-    /// It came to its end: no extension succeeded in time, or the watchdog was off, or max_hold or
-    /// renew_while() ended it.
-    expired,
-    /// A majority of the instances has not our key any more: it was deleted, taken or forgotten.
-    key_gone,
-    /// The client was shut down while the lease was held.
-    shut_down,
-};
-/// The value in words, for example "expired".
-HOLDFAST_API char const* to_string(loss) noexcept;
-
 /// A lease ended without a release. See lease::held() for the time at which its holder is told.
 struct lost_event : lock_event {
     std::uint64_t fence = 0;          ///< lease::fence(); 0 without fencing
     std::chrono::nanoseconds held{0}; ///< from the grant
-    loss cause{};                     ///< how the lease was lost
+    lease_end cause{};                ///< how the lease was lost
+    /// expired: for so long the event loop stood still meanwhile, so that no extension was sent.
+    /// Zero if it did not.
+    std::chrono::nanoseconds stalled{0};
 };
 
 /// A holder gave its lease back.
@@ -79,6 +70,15 @@ struct failed_event : lock_event {
 
 /// Contenders kept each other from a quorum. All of them try again.
 struct split_vote_event : lock_event {};
+
+/// The event loop stood still: the client's next work was due, and ran so much later. A handler
+/// blocked the thread, all threads had other work, or the process or the machine was stopped.
+struct stall_event {
+    std::chrono::nanoseconds length{0}; ///< at least stall_threshold
+    lease_clock::time_point at;         ///< the end of the stall
+};
+/// A shorter delay of the client's work is no stall.
+inline constexpr std::chrono::milliseconds stall_threshold{100};
 
 /// An instance, or a node of a Cluster, has another state than before.
 struct instance_event {
@@ -126,6 +126,10 @@ public:
     virtual void on_failed(failed_event const&) {}
     /// Contenders kept each other from a quorum, and try again.
     virtual void on_split_vote(split_vote_event const&) {}
+    /// The event loop stood still. Told of the first stall, and then of each that is more than
+    /// twice as long as the longest told before. client_stats::longest_stall has the longest of
+    /// all.
+    virtual void on_stall(stall_event const&) {}
     /// An instance, or a node of a Cluster, has another state than before.
     virtual void on_instance(instance_event const&) {}
 

@@ -22,7 +22,7 @@ inline constexpr std::size_t max_key_size = 1024;
 inline constexpr std::chrono::milliseconds min_ttl{10};
 /// The most instances of one client.
 inline constexpr std::size_t max_instances = 32;
-/// The longest owner_label, in bytes.
+/// The longest holder_label, in bytes.
 inline constexpr std::size_t max_label_size = 31;
 /// The longest connection_name, in bytes.
 inline constexpr std::size_t max_connection_name_size = 255;
@@ -30,8 +30,8 @@ inline constexpr std::size_t max_connection_name_size = 255;
 inline constexpr unsigned max_replicas = 32;
 /// For client_options::replicas: as many as the primary lists.
 inline constexpr unsigned all_replicas = 0xffff'ffff;
-/// The largest handoff_limit: a fence has room for that many leases of one tenure.
-inline constexpr unsigned max_handoff_limit = 100;
+/// The largest handover_limit: a fence has room for that many leases of one tenure.
+inline constexpr unsigned max_handover_limit = 100;
 
 /// A text of up to `Max` bytes that is kept in place, so the options own it, and a function may
 /// build them from strings of its own and return them. Of a longer text it keeps the first `Max`
@@ -129,7 +129,7 @@ struct client_options {
     /// The part of each token that names this client, so that reports of other clients show it as
     /// the holder. Every user with access to the keys can read the label. Empty: tokens are random
     /// bits alone. Up to max_label_size letters, digits, and any of `.` `_` `-` `@`.
-    bounded_text<max_label_size> owner_label{};
+    bounded_text<max_label_size> holder_label{};
     /// The name in CLIENT LIST: printable ASCII without spaces, not empty, up to
     /// max_connection_name_size.
     bounded_text<max_connection_name_size> connection_name = "holdfast";
@@ -272,11 +272,11 @@ struct lock_options {
     /// gives other processes their turn. The limit does not end a tenure that is younger than its
     /// own acquire took on the servers. To pass a key on takes as long again. Leases may be shorter
     /// than that. A tenure with fences serves 100 leases at most. 1 switches hand-overs off. 1 to
-    /// max_handoff_limit.
-    unsigned handoff_limit = 64;
+    /// max_handover_limit.
+    unsigned handover_limit = 64;
     /// How long after its grant a tenure may serve further leases. Zero switches that off. 0 to 60
     /// s.
-    std::chrono::milliseconds handoff_time{50};
+    std::chrono::milliseconds handover_time{50};
     /// Whether processes get the key in the order in which they asked. A process stands in a line
     /// at one instance, and a release gives the key to the first in line at once. Without it the
     /// order between processes is random. All programs that use the key need the same value: a

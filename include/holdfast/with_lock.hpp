@@ -5,11 +5,11 @@
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
+#include <holdfast/wait_limit.hpp>
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/deferred.hpp>
 
-#include <type_traits>
 #include <utility>
 
 namespace holdfast {
@@ -48,9 +48,10 @@ namespace holdfast {
 ///     that or with a value. Or the release found the lease lost. Another client may have held the
 ///     lock while `body` ran.
 ///
-/// A time limit (boost::asio::cancel_after) may end the acquire or `body`. Both have one code:
-/// errc::cancelled, which is boost::asio::error::operation_aborted. A release that a quorum has not
-/// confirmed is no error: the key goes with its ttl.
+/// To wait for the lock for a limited time, give with_lock() a wait_limit. A
+/// boost::asio::cancel_after limits all together: it may end the acquire or `body`, and both have
+/// one code, errc::cancelled, which is boost::asio::error::operation_aborted. A release that a
+/// quorum has not confirmed is no error: the key goes with its ttl.
 /// @par Cancellation  While it acquires: total, partial, terminal, by the list of `lock`. After
 ///     that partial and terminal: with_lock() cancels `body` (terminal), waits for it, releases,
 ///     and ends as `body` did. The release is not cancelled.
@@ -64,14 +65,55 @@ template <class Body,
           boost::asio::completion_token_for<typename detail::section_traits<Body>::signature>
               Token = boost::asio::deferred_t>
 [[nodiscard]] auto with_lock(lock const& on, Body&& body, Token&& token = {}) {
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-    static_assert(std::is_lvalue_reference_v<Body> || std::is_trivially_destructible_v<Body>,
-                  "g++ 12 would destroy this body twice: give it a name first, and pass that");
-#endif
-    auto const executor = on.get_executor();
+    return detail::start_section(on, no_limit, std::forward<Body>(body), token);
+}
+
+/// As above, and waits for the lock no longer than `limit`: then `body` works for as long as it
+/// needs.
+///
+/// @code
+/// try {
+///     co_await holdfast::with_lock(locks.make_lock("report"), holdfast::wait_for(1s), body);
+/// } catch (holdfast::lock_error const& e) {
+///     if (e.code() != holdfast::errc::wait_timeout) throw;  // else: busy, and body was not called
+/// }
+/// @endcode
+///
+/// @param limit  try_now, wait_for(1s), or no_limit.
+/// @par Errors  As above; of the acquire also errc::contended with try_now, errc::wait_timeout with
+///     wait_for(). `body` was not called then.
+template <class Body,
+          boost::asio::completion_token_for<typename detail::section_traits<Body>::signature>
+              Token = boost::asio::deferred_t>
+[[nodiscard]] auto with_lock(lock const& on, wait_limit limit, Body&& body, Token&& token = {}) {
+    return detail::start_section(on, limit, std::forward<Body>(body), token);
+}
+
+/// The section of a lease that is held already, for example one that client::adopt() has given:
+/// runs `body`, cancels it if the lease cannot be kept, and releases the lease on every way out.
+///
+/// @code
+/// holdfast::lease lease = co_await seat.try_acquire();
+/// co_await holdfast::with_lease(std::move(lease), body);
+/// @endcode
+///
+/// @param held  The section's own from now on; `body` gets it as `lease&`.
+/// @par Errors, cancellation, executor  As with_lock(), after its acquire. A cancellation that
+/// comes
+///     before `body` is called releases the lease, and is errc::cancelled.
+/// @throws system_error  From the call itself: errc::lease_released for an empty lease;
+///     errc::shut_down when its context has been destroyed.
+template <class Body,
+          boost::asio::completion_token_for<typename detail::section_traits<Body>::signature>
+              Token = boost::asio::deferred_t>
+[[nodiscard]] auto with_lease(lease&& held, Body&& body, Token&& token = {}) {
+    detail::check_body<Body>();
+    if (!held) throw_error(errc::lease_released);
+    auto const executor = detail::access::data_of(held)->lock->executor();
     detail::require_context(executor);
     return boost::asio::async_initiate<Token, typename detail::section_traits<Body>::signature>(
-        detail::initiate_section{executor}, token, on, std::forward<Body>(body));
+        detail::initiate_section{executor}, token, detail::has_lease{std::move(held)},
+        std::forward<Body>(body));
 }
 
 } // namespace holdfast

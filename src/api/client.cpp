@@ -37,16 +37,6 @@ void check(std::vector<address> const& instances) {
     }
 }
 
-void check_key(std::string_view prefix, std::string_view key) {
-    if (key.empty()) reject(errc::invalid_key, "the key is empty");
-    if (prefix.size() + key.size() > max_key_size) {
-        reject(errc::invalid_key, "the key " + detail::quoted(key) + " has, with its prefix, " +
-                                      std::to_string(prefix.size() + key.size()) +
-                                      " bytes; at most " + std::to_string(max_key_size) +
-                                      " are possible");
-    }
-}
-
 } // namespace
 
 client::client(detail::configuration, asio::any_io_executor executor,
@@ -102,14 +92,14 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
 
 detail::lock_parts client::parts_of(std::string_view key, lock_options const& options) const {
     auto& engine = checked();
-    check_key(engine.key_prefix(), key);
+    detail::check_key(engine.key_prefix(), key);
     detail::check(options, engine.max_ttl());
     return {engine.find_or_make_settings(options), engine.key_prefix(), key};
 }
 
 detail::lock_parts client::parts_of(std::string_view key) const {
     auto& engine = checked();
-    check_key(engine.key_prefix(), key);
+    detail::check_key(engine.key_prefix(), key);
     return {engine.find_or_make_settings({}), engine.key_prefix(), key};
 }
 
@@ -173,6 +163,11 @@ void async_force_release(lock_state_ptr key, key_report_ptr seen, inspect_handle
     auto& engine = key->engine();
     engine.submit(runtime::force_release_call{
         .handler = std::move(handler), .key = std::move(key), .seen = std::move(seen)});
+}
+
+void async_wait_ready(std::shared_ptr<runtime::engine> engine, wait_limit limit,
+                      error_handler handler, configuration) {
+    engine->submit(runtime::ready_call{.handler = std::move(handler), .limit = limit});
 }
 
 void async_shutdown(std::shared_ptr<runtime::engine> engine, error_handler handler, configuration) {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -33,8 +34,15 @@ std::ostream& operator<<(std::ostream& out, release_result const& r) {
 std::ostream& operator<<(std::ostream& out, lease const& l) {
     if (!l) return out << "no lease";
     out << "lease of " << detail::quoted(l.key());
-    if (!l.held()) return out << ", over";
     using namespace std::chrono;
+    if (!l.held()) {
+        auto const how = l.ended_by();
+        out << ", " << how;
+        auto const stalled = how == lease_end::expired ? l.stalled() : nanoseconds(0);
+        if (stalled.count() == 0) return out;
+        return out << ", as the event loop stood still for "
+                   << duration_cast<milliseconds>(stalled).count() << " ms";
+    }
     out << ", " << duration_cast<milliseconds>(l.remaining()).count() << " ms left";
     return l.fence() != 0 ? out << ", fence " << l.fence() : out;
 }
@@ -48,6 +56,20 @@ lease lease::share() const {
     return another;
 }
 
+lease_end lease::ended_by() const noexcept {
+    if (!share_) return lease_end::released;
+    auto const over = share_->data()->over.load(std::memory_order_acquire);
+    if (is_loss(over)) return over;
+    if (over == lease_end::released || share_->released.load()) return lease_end::released;
+    return lease_clock::now() < deadline() ? lease_end::none : lease_end::expired;
+}
+
+std::chrono::nanoseconds lease::stalled() const noexcept {
+    if (!share_) return {};
+    auto const& data = *share_->data();
+    return data.lock->engine().stalls().behind(data.deadline.load(std::memory_order_acquire));
+}
+
 void lease::detach() {
     auto const data = present();
     auto const lock = data->lock;
@@ -56,14 +78,14 @@ void lease::detach() {
     auto const was_detached = data->detached.exchange(true);
     boost::scope::scope_fail const undo([&] { data->detached.store(was_detached); });
     lock->engine().submit(runtime::detach_call{data});
-    data->over.store(true);
+    data->over.store(lease_end::released);
 }
 
 lease_token lease::token() const {
     auto const data = checked();
     if (share_->released || (over() && !data->detached)) throw_error(errc::lease_released);
     auto const& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
-    auto const text = tenure.token_text(data->lock->engine().owner_label());
+    auto const text = tenure.token_text(data->lock->engine().holder_label());
     return {.value = std::string(text.view()), .fence = fence()};
 }
 
@@ -73,7 +95,7 @@ std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {
     return ttl;
 }
 
-void lease::renew_while(std::function<bool()> condition) {
+void lease::extend_while(std::function<bool()> condition) {
     auto data = checked();
     auto const lock = data->lock;
     lock->engine().submit(runtime::renew_call{
@@ -101,24 +123,25 @@ void async_release(lease_ref lease, share_ref share, release_handler handler, co
         lock->engine().submit(runtime::release_call{.handler = std::move(handler), .lease = lease});
         return undo.set_active(false);
     }
-    auto const lasted = !lease->over && lease_clock::now() < lease->deadline.load();
+    auto const lasted =
+        lease->over == lease_end::none && lease_clock::now() < lease->deadline.load();
     std::move(handler)(by_executor, lease->detached ? release_result(errc::lease_released)
                                     : lasted        ? release_result()
                                                     : release_result(errc::lease_lost));
     undo.set_active(false);
 }
 
-void async_extend(lease_ref lease, wait_limit ttl, error_handler handler, configuration) {
+void async_extend(lease_ref lease, std::optional<std::chrono::nanoseconds> ttl,
+                  error_handler handler, configuration) {
     auto const lock = lease->lock;
-    runtime::extend_call call{.handler = std::move(handler), .lease = std::move(lease)};
-    if (ttl.mode == wait_limit::kind::until) call.ttl = ttl.time;
-    lock->engine().submit(std::move(call));
+    lock->engine().submit(
+        runtime::extend_call{.handler = std::move(handler), .lease = std::move(lease), .ttl = ttl});
 }
 
-void async_wait_lost(lease_ref lease, std::chrono::nanoseconds ahead, error_handler handler,
-                     configuration) {
+void async_wait_end(lease_ref lease, std::chrono::nanoseconds ahead, end_handler handler,
+                    configuration) {
     auto const lock = lease->lock;
-    lock->engine().submit(runtime::wait_lost_call{
+    lock->engine().submit(runtime::wait_end_call{
         .handler = std::move(handler), .lease = std::move(lease), .ahead = ahead});
 }
 

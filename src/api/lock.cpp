@@ -3,7 +3,6 @@
 #include "runtime/engine/engine.hpp"
 #include "runtime/services/call.hpp"
 
-#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -25,14 +24,9 @@ void refuse_use(char const* reason) {
 }
 
 void async_acquire(lock_state_ptr lock, wait_limit limit, acquire_handler handler, configuration) {
-    using runtime::acquire_call;
-    using kind = wait_limit::kind;
     auto& engine = lock->engine();
-    auto const longest = limit.mode == kind::until     ? limit.time
-                         : limit.mode == kind::forever ? acquire_call::no_limit
-                                                       : std::chrono::nanoseconds::zero();
-    engine.submit(
-        acquire_call{.handler = std::move(handler), .lock = std::move(lock), .time = longest});
+    engine.submit(runtime::acquire_call{
+        .handler = std::move(handler), .lock = std::move(lock), .time = limit.time});
 }
 
 } // namespace detail

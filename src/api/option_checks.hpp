@@ -22,6 +22,9 @@ std::string quoted(std::string_view key);
 void check(client_options const&);
 void check(lock_options const&, std::chrono::milliseconds max_ttl);
 void check(lease_token const&);
+/// @throws system_error  errc::invalid_key; what() shows the key.
+void check_key(std::string_view prefix, std::string_view key);
+void check_interval(std::chrono::milliseconds);
 void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl);
 
 } // namespace holdfast::detail

@@ -74,9 +74,9 @@ void check(client_options const& o) {
                                           std::to_string(static_cast<unsigned char>(*at)) +
                                           " at offset " + std::to_string(at - prefix.begin()));
     }
-    auto const label = o.owner_label.view();
-    if (o.owner_label.too_long() || !std::all_of(label.begin(), label.end(), redis::fits_label)) {
-        reject(errc::invalid_options, "owner_label is " + shown(o.owner_label) +
+    auto const label = o.holder_label.view();
+    if (o.holder_label.too_long() || !std::all_of(label.begin(), label.end(), redis::fits_label)) {
+        reject(errc::invalid_options, "holder_label is " + shown(o.holder_label) +
                                           "; it may have up to " + std::to_string(max_label_size) +
                                           " letters, digits, and any of . _ - @");
     }
@@ -90,6 +90,20 @@ void check(client_options const& o) {
                                           std::to_string(max_connection_name_size) +
                                           " bytes, and no spaces or special characters");
     }
+}
+
+void check_key(std::string_view prefix, std::string_view key) {
+    if (key.empty()) reject(errc::invalid_key, "the key is empty");
+    if (prefix.size() + key.size() > max_key_size) {
+        reject(errc::invalid_key, "the key " + quoted(key) + " has, with its prefix, " +
+                                      std::to_string(prefix.size() + key.size()) +
+                                      " bytes; at most " + std::to_string(max_key_size) +
+                                      " are possible");
+    }
+}
+
+void check_interval(std::chrono::milliseconds interval) {
+    check_range("interval", interval, std::chrono::seconds(1), std::chrono::hours(366 * 24));
 }
 
 void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl) {
@@ -116,16 +130,17 @@ void check(lock_options const& options, std::chrono::milliseconds max_ttl) {
         options.max_hold == 0ms ? options.ttl / 3 : std::min(options.ttl / 3, options.max_hold / 2);
     if (options.cancel_margin >= 0ms)
         check_range("cancel_margin", options.cancel_margin, 0ms, longest_margin);
-    check_range("handoff_time", options.handoff_time, 0ms, 60s);
+    check_range("handover_time", options.handover_time, 0ms, 60s);
     check_range("yield_to_pollers", options.yield_to_pollers, 0ms, 60s);
     if (options.fair && options.yield_to_pollers != 0ms) {
         reject(errc::invalid_options,
                "fair and yield_to_pollers exclude each other: yield_to_pollers is " +
                    std::to_string(options.yield_to_pollers.count()) + " ms");
     }
-    if (options.handoff_limit == 0 || options.handoff_limit > max_handoff_limit) {
-        reject(errc::invalid_options, "handoff_limit is " + std::to_string(options.handoff_limit) +
-                                          ", outside 1 to " + std::to_string(max_handoff_limit));
+    if (options.handover_limit == 0 || options.handover_limit > max_handover_limit) {
+        reject(errc::invalid_options, "handover_limit is " +
+                                          std::to_string(options.handover_limit) +
+                                          ", outside 1 to " + std::to_string(max_handover_limit));
     }
 }
 

@@ -1,16 +1,26 @@
 #include <holdfast/with_lock.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 
 namespace holdfast::detail {
 
-bool is_cancellation(std::exception_ptr const& e) noexcept {
+std::chrono::nanoseconds cancel_margin_of(lease const& held) noexcept {
+    auto const& options = access::data_of(held)->lock->options();
+    if (options.cancel_margin.count() >= 0) return options.cancel_margin;
+    auto const longest =
+        options.max_hold.count() == 0 ? options.ttl : std::min(options.ttl, options.max_hold);
+    return longest / 10;
+}
+
+error_code thrown_code(std::exception_ptr const& e) noexcept {
     try {
         std::rethrow_exception(e);
     } catch (system_error const& thrown) {
-        return thrown.code() == boost::system::errc::operation_canceled;
+        return thrown.code();
     } catch (...) {
-        return false;
+        return {};
     }
 }
 

@@ -188,8 +188,8 @@ private:
             result_ = error == ENOENT ? not_found : cannot_execute;
             return give_back();
         }
-        lease_.wait_lost(grace(ttl_), [this](holdfast::error e) {
-            if (!e) on_lost();
+        lease_.wait_end(grace(ttl_), [this](holdfast::error e, lease_end how) {
+            if (!e && how != lease_end::released) on_lost();
         });
     }
 
@@ -271,7 +271,7 @@ private:
     void give_back() {
         kill_timer_.cancel();
         lease_.release([this](release_result r) {
-            if (!r && !lost_) say("the lock was not released: " + r.what());
+            if (!r.confirmed() && !lost_) say("the lock was not released: " + r.what());
             if (child_.started() && r == errc::lease_lost) result_ = lost;
             finish();
         });

@@ -63,7 +63,7 @@ client_options settings::options() const {
     client_options o;
     o.max_ttl = std::chrono::milliseconds(max_ttl_ms);
     o.key_prefix = prefix;
-    o.owner_label = label;
+    o.holder_label = label;
     o.connection_name = "holdfast-command";
     o.instance_timeout = std::chrono::milliseconds(timeout_ms);
     o.connect_timeout = o.instance_timeout;

@@ -28,7 +28,7 @@ namespace {
 
 std::string const key = "seat";
 
-/// An owner_label that clients with deadlines as values take for a deadline in the year 5138.
+/// An holder_label that clients with deadlines as values take for a deadline in the year 5138.
 constexpr std::string_view far_deadline = "99999999999999";
 
 std::int64_t wall_now() {
@@ -47,7 +47,7 @@ struct scene {
     }
     static client_options labelled(std::string_view label) {
         auto options = patient();
-        options.owner_label = label;
+        options.holder_label = label;
         return options;
     }
     std::string value() { return witness.get(key).value_or("no key"); }

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_with_the_next_fence) {
     server s;
     test_client a({s.address()});
     test_client b({s.address()});
-    lock_options const options{.ttl = 60s, .fencing = true, .handoff_limit = 100};
+    lock_options const options{.ttl = 60s, .fencing = true, .handover_limit = 100};
     auto first = a.hold("k", options);
     attempt second(a, "k", options);
     BOOST_REQUIRE(a.until([&] { return a.locks.stats().waiters == 1; }));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_with_the_next_fence) {
     BOOST_TEST(b.releases(taken));
     auto const last = wait_for_lease(b, next);
     BOOST_TEST(last.fence() == before + 2);
-    BOOST_TEST(b.locks.stats().handoffs == 1U);
+    BOOST_TEST(b.locks.stats().handovers == 1U);
 }
 
 // The value of the key is no token of this library. It goes on being used when the lease that
@@ -139,13 +139,13 @@ BOOST_AUTO_TEST_CASE(an_adopted_token_lasts_as_long_as_its_tenure) {
     test_client b({s.address()});
     std::string const value(max_token_size, '\xee');
     redis_cli(s).set("k", value, 60s);
-    std::optional<lease> first = adopted(b, {.value = value}, {.ttl = 60s, .handoff_time = 60s});
+    std::optional<lease> first = adopted(b, {.value = value}, {.ttl = 60s, .handover_time = 60s});
     BOOST_TEST(first->token().value == value);
     attempt next(b, "k", {.ttl = 50s});
     BOOST_REQUIRE(b.until([&] { return b.locks.stats().waiters == 1; }));
     first.reset();
     auto second = wait_for_lease(b, next);
-    BOOST_TEST(b.locks.stats().handoffs == 1U);
+    BOOST_TEST(b.locks.stats().handovers == 1U);
     BOOST_TEST(second.token().value == value);
     BOOST_TEST(!b.extend(second));
     BOOST_TEST(redis_cli(s).get("k").value() == value);
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(an_adoption_goes_before_waiters) {
     BOOST_TEST(!waiting.done);
     BOOST_TEST(b.releases(taken));
     auto const last = wait_for_lease(b, waiting);
-    BOOST_TEST(b.locks.stats().handoffs == 1U);
+    BOOST_TEST(b.locks.stats().handovers == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_does_not_adopt_its_own_lease) {
@@ -384,13 +384,13 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_counts_as_acquired_from_the_instances) {
     BOOST_REQUIRE(waits(a));
     BOOST_TEST(a.releases(first));
     auto held = wait_for_lease(a, second);
-    BOOST_REQUIRE(a.locks.stats().handoffs == 1U);
+    BOOST_REQUIRE(a.locks.stats().handovers == 1U);
     auto taken = adopted(b, given_up(held), options);
     auto const stats = b.locks.stats();
     auto const count = [&](acquire_outcome o) {
         return stats.acquires[static_cast<std::size_t>(o)].count();
     };
-    BOOST_TEST(stats.handoffs == 0U);
+    BOOST_TEST(stats.handovers == 0U);
     BOOST_TEST(count(acquire_outcome::handed_over) == 0U);
     BOOST_TEST(count(acquire_outcome::acquired) == 1U);
     BOOST_TEST(b.releases(taken));

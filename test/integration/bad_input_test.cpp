@@ -169,17 +169,17 @@ BOOST_AUTO_TEST_CASE(a_ttl_must_be_in_its_range) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_handoff_must_be_in_its_range) {
+BOOST_AUTO_TEST_CASE(a_handover_must_be_in_its_range) {
     server redis;
     test_client client({redis.url()});
     for (auto const limit : {0U, 65'536U, ~0U}) {
-        check_throws(errc::invalid_options, {"handoff_limit", std::to_string(limit), "100"},
-                     [&] { (void)client.locks.make_lock("k", {.handoff_limit = limit}); });
+        check_throws(errc::invalid_options, {"handover_limit", std::to_string(limit), "100"},
+                     [&] { (void)client.locks.make_lock("k", {.handover_limit = limit}); });
     }
     for (auto const time : {-1ms, 60'001ms, std::chrono::milliseconds::max()}) {
         check_throws(errc::invalid_options,
-                     {"handoff_time", std::to_string(time.count()) + " ms", "60000"},
-                     [&] { (void)client.locks.make_lock("k", {.handoff_time = time}); });
+                     {"handover_time", std::to_string(time.count()) + " ms", "60000"},
+                     [&] { (void)client.locks.make_lock("k", {.handover_time = time}); });
     }
     for (auto const time : {-1ms, 60'001ms, std::chrono::milliseconds::max()}) {
         check_throws(errc::invalid_options,
@@ -191,9 +191,9 @@ BOOST_AUTO_TEST_CASE(a_handoff_must_be_in_its_range) {
         (void)client.locks.make_lock("k", {.fair = true, .yield_to_pollers = 5ms});
     });
     BOOST_CHECK_NO_THROW(
-        (void)client.locks.make_lock("k", {.handoff_limit = 1, .handoff_time = 0ms}));
+        (void)client.locks.make_lock("k", {.handover_limit = 1, .handover_time = 0ms}));
     BOOST_CHECK_NO_THROW(
-        (void)client.locks.make_lock("k", {.handoff_limit = 100, .handoff_time = 60s}));
+        (void)client.locks.make_lock("k", {.handover_limit = 100, .handover_time = 60s}));
 }
 
 BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
@@ -241,8 +241,8 @@ BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
     // A colon ends the label in a token.
     for (std::string_view const bad : {std::string_view(label), std::string_view("two words"),
                                        std::string_view("a:b"), std::string_view("caf\xc3\xa9")})
-        mistakes.push_back({"owner_label", std::string(bad.substr(0, max_label_size)),
-                            [bad](client_options& o) { o.owner_label = bad; }});
+        mistakes.push_back({"holder_label", std::string(bad.substr(0, max_label_size)),
+                            [bad](client_options& o) { o.holder_label = bad; }});
 
     asio::io_context context;
     for (auto const& m : mistakes) {
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(each_client_option_must_be_in_its_range) {
     BOOST_CHECK_NO_THROW(client(context.get_executor(), {address("127.0.0.1:1")}, least));
     std::string_view const longest_label(label.data(), max_label_size);
     client_options most{.max_ttl = 24h,
-                        .owner_label = longest_label,
+                        .holder_label = longest_label,
                         .instance_timeout = 60s,
                         .connect_timeout = 60s,
                         .max_reconnect_delay = 60s};

@@ -376,7 +376,7 @@ BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_n
     gone.wait_lost([&](error e) { told = std::move(e); });
     l.wait_lost(40s, [&](error e) { told_early = std::move(e); });
     auto const deadline = l.deadline();
-    auto const renewals = client.locks.stats().renewals;
+    auto const renewals = client.locks.stats().extended;
     stand_still(servers, 25s);
     BOOST_REQUIRE(client.until([&] { return l.deadline() != deadline; }));
     BOOST_TEST((l.deadline() <= deadline - 25s));
@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_n
     BOOST_TEST(!gone.held());
     BOOST_TEST(client.until([&] { return told.has_value() && told_early.has_value(); }));
     BOOST_TEST(client.locks.stats().lost == 1U);
-    BOOST_TEST(client.until([&] { return client.locks.stats().renewals > renewals; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().extended > renewals; }));
     BOOST_TEST((renewed.remaining() > 30s));
     BOOST_TEST(client.until([&] { return were_always_trusted(client.locks); }));
     auto fresh = client.hold("fresh", unwatched(20s));

@@ -54,7 +54,7 @@ void check_history(cluster_group& cluster, event const& happens, history_options
     lease plain, fenced;
     auto const with_keys = [&](std::vector<std::string> keys, bool of_fences) {
         load_options options{.keys = std::move(keys)};
-        options.lock = {.ttl = 800ms, .fencing = of_fences, .handoff_limit = 3};
+        options.lock = {.ttl = 800ms, .fencing = of_fences, .handover_limit = 3};
         options.client = with_short_ttls(o.max_ttl);
         options.pause = 10ms;
         return options;

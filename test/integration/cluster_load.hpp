@@ -107,7 +107,7 @@ inline void fail_over(cluster_group& cluster,
 
 struct load_options {
     std::vector<std::string> keys;
-    lock_options lock{.ttl = std::chrono::seconds(2), .handoff_limit = 3};
+    lock_options lock{.ttl = std::chrono::seconds(2), .handover_limit = 3};
     client_options client{};
     int coroutines = 2; ///< for each key
     /// Of an acquire. Zero: none. Those that end by it leave grants under way. It grows until there

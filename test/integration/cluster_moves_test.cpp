@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(no_key_is_left_behind_when_acquires_are_cancelled_while_slo
         [](cluster_group& cluster, migrate const& move) {
             referee judge;
             load_options options{.keys = moving_keys(30)};
-            options.lock = {.ttl = 60s, .handoff_limit = 1};
+            options.lock = {.ttl = 60s, .handover_limit = 1};
             options.client = brisk();
             options.limit = 1ms;
             options.pause = 0ms;

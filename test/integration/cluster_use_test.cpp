@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(keys_of_all_primaries_are_locked_and_released) {
 BOOST_AUTO_TEST_CASE(another_client_is_refused_and_told_the_holder) {
     on_clusters([](cluster_group& cluster) {
         auto options = patient();
-        options.owner_label = "worker-7";
+        options.holder_label = "worker-7";
         test_client holder(address_of(cluster), options);
         test_client other(address_of(cluster));
         for (auto const& key : keys_on_each(cluster)) {

@@ -139,7 +139,7 @@ private:
         std::cout << "sections=" << results_.sections << " timely=" << results_.timely
                   << " failed=" << results_.failed << " lost=" << results_.lost
                   << " violations=" << results_.violations << " disordered=" << results_.disordered
-                  << " acquired=" << s.acquired << " handoffs=" << s.handoffs
+                  << " acquired=" << s.acquired << " handovers=" << s.handovers
                   << " commands=" << s.commands << " waiters=" << s.waiters
                   << " why: " << results_.first_failure << std::endl;
     }

@@ -88,8 +88,8 @@ std::vector<outcome_line> compete(fleet const& servers, std::vector<std::string>
 // of the key.
 void check_without_each(void (*drop_out)(server&), void (*come_back)(server&)) {
     constexpr std::size_t clients = 3, coroutines = 10, sections = 12;
-    // The low handoff limit makes many tenures, and so many decisions.
-    constexpr lock_options options{.ttl = 60s, .handoff_limit = 4};
+    // The low handover limit makes many tenures, and so many decisions.
+    constexpr lock_options options{.ttl = 60s, .handover_limit = 4};
     fleet servers(5);
     auto soon = trusting(hasty());
     soon.instance_timeout = soon.connect_timeout =
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(five_thousand_get_one_key_in_the_order_in_which_they_asked)
         BOOST_TEST(s.acquired == everybody);
         BOOST_TEST(s.released == everybody);
         BOOST_TEST(s.lost == 0U);
-        BOOST_TEST(s.handoffs > 0U);
+        BOOST_TEST(s.handovers > 0U);
         BOOST_TEST(s.commands_per_acquisition() <= 1.);
         check_nothing_left(client, servers);
     });
@@ -247,14 +247,14 @@ BOOST_AUTO_TEST_CASE(an_instance_that_is_killed_in_mid_contention_fails_no_acqui
                        [](server& instance) { instance.restart(); });
 }
 
-BOOST_AUTO_TEST_CASE(without_handoff_every_waiter_gets_the_key_from_the_servers) {
+BOOST_AUTO_TEST_CASE(without_handover_every_waiter_gets_the_key_from_the_servers) {
     constexpr std::size_t everybody = 300;
     fleet servers(3);
-    std::array const off{lock_options{.ttl = 60s, .handoff_limit = 1},
-                         lock_options{.ttl = 60s, .handoff_time = 0ms}};
+    std::array const off{lock_options{.ttl = 60s, .handover_limit = 1},
+                         lock_options{.ttl = 60s, .handover_time = 0ms}};
     for (auto const& options : off) {
-        BOOST_TEST_CONTEXT("handoff_limit " << options.handoff_limit << ", handoff_time "
-                                            << options.handoff_time.count()) {
+        BOOST_TEST_CONTEXT("handover_limit " << options.handover_limit << ", handover_time "
+                                            << options.handover_time.count()) {
             test_client client(servers);
             BOOST_REQUIRE(client.all_up());
             crowd c;
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(without_handoff_every_waiter_gets_the_key_from_the_servers)
             BOOST_TEST(c.violations == 0U);
             BOOST_TEST((c.asked == c.granted));
             auto const s = client.locks.stats();
-            BOOST_TEST(s.handoffs == 0U);
+            BOOST_TEST(s.handovers == 0U);
             BOOST_TEST(s.acquired == everybody);
             // At least a SET and a release on a quorum for each lease.
             BOOST_TEST(s.commands >= everybody * 2 * servers.quorum());

@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadlin
         test_client client(servers);
         auto held = by_limit ? client.hold("k", {.ttl = 60s, .max_hold = 1s})
                              : client.hold("k", {.ttl = 1s});
-        if (!by_limit) held.renew_while([] { return false; });
+        if (!by_limit) held.extend_while([] { return false; });
         ending drained, lost;
         std::optional<lease_clock::time_point> over_at;
         auto const at_deadline = held.deadline();

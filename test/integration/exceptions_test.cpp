@@ -228,7 +228,7 @@ asio::awaitable<void> share(lock key) {
 
 asio::awaitable<void> wait_for_loss(lock key) {
     auto held = co_await key.acquire();
-    held.renew_while([] { return true; });
+    held.extend_while([] { return true; });
     auto const loss = std::make_shared<call>();
     held.wait_lost([loss](error e) {
         loss->result = std::move(e);

@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(tenures_of_one_process_leave_no_registrations) {
     fleet servers(1);
     test_client client(servers);
     auto options = fair;
-    options.handoff_limit = 1;
+    options.handover_limit = 1;
     auto const before = tracked_keys(servers);
     auto const lock = client.locks.make_lock("k", options);
     int left = 0;

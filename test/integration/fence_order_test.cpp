@@ -90,14 +90,14 @@ struct trouble {
 
 // Takes the lock again and again, and keeps it beyond its ttl now and then.
 asio::awaitable<void> worker(asio::io_context& context, client& locks, std::string key,
-                             unsigned seed, unsigned handoff_limit, trouble& t) {
+                             unsigned seed, unsigned handover_limit, trouble& t) {
     std::minstd_rand random(seed);
     asio::steady_timer timer(context);
     auto const quietly = asio::as_tuple(asio::deferred);
     while (!t.over) {
         auto const late = random() % 16 == 0;
         lock_options const options{
-            .ttl = 300ms, .watchdog = !late, .fencing = true, .handoff_limit = handoff_limit};
+            .ttl = 300ms, .watchdog = !late, .fencing = true, .handover_limit = handover_limit};
         auto const lock = locks.make_lock(key, options);
         auto acquired = co_await lock.try_acquire_for(2s, asio::as_tuple);
         auto& held = std::get<1>(acquired);
@@ -144,11 +144,11 @@ asio::awaitable<void> hold_until_lost(client& locks, bool& held, bool& lost) {
 }
 
 void trouble_instances_in_turn(fleet& servers, client_options const& options,
-                               unsigned handoff_limit, trouble& t) {
+                               unsigned handover_limit, trouble& t) {
     client_group group(servers, 3, options);
     for (unsigned i = 0; i < 18; ++i) {
         group.start(worker(group.context, *group.clients[i % 3], i % 2 == 0 ? "even" : "odd", i + 1,
-                           handoff_limit, t));
+                           handover_limit, t));
     }
     auto const go_on = [&] {
         auto const before = t.r.grants;
@@ -205,8 +205,8 @@ BOOST_AUTO_TEST_CASE(
     fleet servers(3);
     test_client client(servers);
     BOOST_REQUIRE(client.all_up());
-    constexpr lock_options plain{.ttl = 60s, .handoff_time = 60s};
-    constexpr lock_options with_fence{.ttl = 60s, .fencing = true, .handoff_time = 60s};
+    constexpr lock_options plain{.ttl = 60s, .handover_time = 60s};
+    constexpr lock_options with_fence{.ttl = 60s, .fencing = true, .handover_time = 60s};
     std::uint64_t last = 0;
     for (unsigned const which : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
         BOOST_TEST_CONTEXT("turns " << which) {
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(
                 BOOST_TEST(client.releases(l));
             }
             BOOST_TEST(client.locks.stats().rounds - before.rounds == rounds);
-            BOOST_TEST(client.locks.stats().handoffs - before.handoffs == 3 - rounds);
+            BOOST_TEST(client.locks.stats().handovers - before.handovers == 3 - rounds);
             BOOST_TEST(client.sees(servers, "k", false));
         }
     }
@@ -336,26 +336,26 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_cannot_have_a_fence_does_not_keep_others_from
 //
 
 BOOST_AUTO_TEST_CASE(two_hundred_waiters_of_two_clients_get_growing_fences) {
-    for (auto const handoff_limit : {1U, 8U, 64U}) {
-        BOOST_TEST_CONTEXT("at most " << handoff_limit << " leases in a tenure") {
+    for (auto const handover_limit : {1U, 8U, 64U}) {
+        BOOST_TEST_CONTEXT("at most " << handover_limit << " leases in a tenure") {
             fleet servers(3);
             client_group group(servers, 2, patient());
             resource r;
             auto inside = 0;
             for (std::size_t i = 0; i < 200; ++i) {
                 lock_options const options{
-                    .ttl = 60s, .fencing = true, .handoff_limit = handoff_limit};
+                    .ttl = 60s, .fencing = true, .handover_limit = handover_limit};
                 group.start(one_turn(*group.clients[i % 2], options, r, inside));
             }
             BOOST_TEST(group.until([&] { return group.working == 0; }, 60s));
             BOOST_TEST(r.grants == 200U);
             BOOST_TEST(r.rejected == 0U);
             check(r);
-            if (handoff_limit == 1) {
+            if (handover_limit == 1) {
                 BOOST_TEST(
-                    group.clients[0]->stats().handoffs + group.clients[1]->stats().handoffs == 0U);
+                    group.clients[0]->stats().handovers + group.clients[1]->stats().handovers == 0U);
             } else {
-                BOOST_TEST(group.clients[0]->stats().handoffs > 0U);
+                BOOST_TEST(group.clients[0]->stats().handovers > 0U);
             }
         }
     }

@@ -28,7 +28,7 @@ inline constexpr std::uint64_t counter_limit = (std::uint64_t{1} << 53) / 100;
 inline std::uint64_t tenure_of(lease const& l) {
     return l.fence() / 100;
 }
-inline std::uint64_t handoffs_of(lease const& l) {
+inline std::uint64_t handovers_of(lease const& l) {
     return l.fence() % 100;
 }
 

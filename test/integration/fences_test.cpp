@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_number_is_the_time_of_its_tenure) {
             auto l = client.hold("k", fenced);
             BOOST_TEST(tenure_of(l) + minute > before);
             BOOST_TEST(tenure_of(l) < number_now() + minute);
-            BOOST_TEST(handoffs_of(l) == 0U);
+            BOOST_TEST(handovers_of(l) == 0U);
             BOOST_TEST(client.releases(l));
         }
     });
@@ -398,7 +398,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_numbers_its_leases) {
     test_client client(servers);
     BOOST_REQUIRE(client.all_up());
     auto const lock = client.locks.make_lock(
-        "k", {.ttl = 60s, .fencing = true, .handoff_limit = 5, .handoff_time = 60s});
+        "k", {.ttl = 60s, .fencing = true, .handover_limit = 5, .handover_time = 60s});
     constexpr std::size_t everybody = 12;
     std::vector<attempt> all(everybody);
     std::vector<std::uint64_t> fences;
@@ -420,7 +420,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_numbers_its_leases) {
         BOOST_TEST((fences[i] / 100) == (fences[i - i % 5] / 100));
         if (i >= 5 && i % 5 == 0) BOOST_TEST((fences[i] / 100) > (fences[i - 1] / 100));
     }
-    BOOST_TEST(client.locks.stats().handoffs == 9U);
+    BOOST_TEST(client.locks.stats().handovers == 9U);
     BOOST_TEST(client.locks.stats().rounds == 3U);
 }
 
@@ -430,8 +430,8 @@ BOOST_AUTO_TEST_CASE(the_longest_tenure_ends_before_its_leases_run_out_of_number
     BOOST_REQUIRE(client.all_up());
     auto const lock = client.locks.make_lock(
         "k",
-        {.ttl = 60s, .fencing = true, .handoff_limit = max_handoff_limit, .handoff_time = 60s});
-    constexpr std::size_t leases = max_handoff_limit + 10U;
+        {.ttl = 60s, .fencing = true, .handover_limit = max_handover_limit, .handover_time = 60s});
+    constexpr std::size_t leases = max_handover_limit + 10U;
     std::vector<std::uint64_t> fences;
     // An acquire always waits.
     std::function<void(error, lease)> const next = [&](error e, lease l) {
@@ -446,12 +446,12 @@ BOOST_AUTO_TEST_CASE(the_longest_tenure_ends_before_its_leases_run_out_of_number
         client.context, [&] { return fences.size() >= leases; }, 60s));
     std::size_t wrong = 0;
     for (std::size_t i = 1; i < leases; ++i) wrong += fences[i] <= fences[i - 1];
-    for (std::size_t i = 0; i < max_handoff_limit; ++i) {
+    for (std::size_t i = 0; i < max_handover_limit; ++i) {
         wrong += fences[i] / 100 != fences[0] / 100 || (fences[i] % 100) != i;
     }
     BOOST_TEST(wrong == 0U);
-    BOOST_TEST((fences[max_handoff_limit] / 100) > (fences[0] / 100));
-    BOOST_TEST((fences[max_handoff_limit] % 100) == 0U);
+    BOOST_TEST((fences[max_handover_limit] / 100) > (fences[0] / 100));
+    BOOST_TEST((fences[max_handover_limit] % 100) == 0U);
     BOOST_TEST(client.locks.stats().rounds == 2U);
 }
 

@@ -40,7 +40,7 @@ public:
                 // One tenure can serve locks of the same ttl, but not both kinds.
                 for (auto const ttl : {30s, 60s}) {
                     locks_.push_back(group_.key_of(
-                        c, key, {.ttl = ttl, .max_retry_delay = 5ms, .handoff_limit = 8}));
+                        c, key, {.ttl = ttl, .max_retry_delay = 5ms, .handover_limit = 8}));
                 }
             }
         }
@@ -262,10 +262,10 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_some_turns_after_the_release_passes_the_
     test_client client(servers);
     BOOST_REQUIRE(client.all_up());
     for (unsigned const limit : {64U, 1U}) {
-        lock_options const options{.ttl = 60s, .handoff_limit = limit};
+        lock_options const options{.ttl = 60s, .handover_limit = limit};
         auto const lock = client.locks.make_lock("k", options);
         for (int turns = 0; turns < 40; ++turns) {
-            BOOST_TEST_CONTEXT("handoff limit " << limit << ", " << turns << " turns") {
+            BOOST_TEST_CONTEXT("handover limit " << limit << ", " << turns << " turns") {
                 auto held = client.hold("k", options);
                 attempt first, second;
                 first.start(lock);
@@ -370,10 +370,10 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_between_two_holders_fails_with_a_wa
     proxy wire(instance);
     test_client client({address(wire.url())});
     BOOST_REQUIRE(client.all_up());
-    lock_options const no_handoff{.ttl = 60s, .handoff_limit = 1};
-    auto held = client.hold("k", no_handoff);
+    lock_options const no_handover{.ttl = 60s, .handover_limit = 1};
+    auto held = client.hold("k", no_handover);
     attempt w;
-    w.start_for(client.locks.make_lock("k", no_handoff), 300ms);
+    w.start_for(client.locks.make_lock("k", no_handover), 300ms);
     BOOST_REQUIRE(waits(client));
     // The answers to the release and to later commands come after the limit.
     wire.hold_replies();

@@ -141,9 +141,9 @@ BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
 BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
     fleet servers(3);
     test_client client(servers), other(servers);
-    for (auto const handoff : {0ms, 60'000ms}) {
-        BOOST_TEST_CONTEXT("handoff_time " << handoff.count()) {
-            lock_options const options{.ttl = 60s, .max_hold = 2s, .handoff_time = handoff};
+    for (auto const handover : {0ms, 60'000ms}) {
+        BOOST_TEST_CONTEXT("handover_time " << handover.count()) {
+            lock_options const options{.ttl = 60s, .max_hold = 2s, .handover_time = handover};
             auto stuck = client.hold("k", options);
             auto const first = stuck.deadline();
             std::optional<lease> next;
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
             BOOST_TEST(next->held());
             // The limit counts from the hand-over.
             BOOST_TEST((next->deadline() >= first + options.max_hold - loss_margin(options.ttl)));
-            BOOST_TEST(client.locks.stats().handoffs == (handoff > 0ms ? 1U : 0U));
+            BOOST_TEST(client.locks.stats().handovers == (handover > 0ms ? 1U : 0U));
             BOOST_TEST((client.release(stuck) == errc::lease_lost));
             BOOST_TEST(next->held());
             // After the limit the key is gone, so another process gets the lock.
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
     fleet servers(3);
     test_client client(servers);
     BOOST_REQUIRE(client.all_up());
-    lock_options const options{.ttl = 60s, .max_hold = 2s, .handoff_time = 60s};
+    lock_options const options{.ttl = 60s, .max_hold = 2s, .handover_time = 60s};
     auto stuck = client.hold("k", options);
     std::optional<lease> next;
     client.locks.make_lock("k", long_lived).acquire([&](error e, lease l) {
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_limit_that_is_seen_late_hands_the_lock_over_too) {
     BOOST_REQUIRE(wait_until([&] { return lease_clock::now() > stuck.deadline() + 100ms; }));
     BOOST_REQUIRE(client.until([&] { return next.has_value(); }));
     BOOST_TEST(next->held());
-    BOOST_TEST(client.locks.stats().handoffs == 1U);
+    BOOST_TEST(client.locks.stats().handovers == 1U);
     BOOST_TEST((client.release(stuck) == errc::lease_lost));
     BOOST_TEST(client.releases(*next));
 }
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
             auto held = client.hold("k", {.ttl = ttl});
             auto asked = 0, refused = 0;
             auto wanted = true;
-            held.renew_while([&] {
+            held.extend_while([&] {
                 ++asked;
                 if (wanted) return true;
                 ++refused;
@@ -247,22 +247,22 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
             });
             loss_wait w;
             w.start(held);
-            auto const before = client.locks.stats().renewals;
+            auto const before = client.locks.stats().extended;
             BOOST_TEST(client.renews(9)); // this takes several ttls
             BOOST_TEST(held.held());
             BOOST_TEST(asked >= 8);
             BOOST_TEST(static_cast<std::uint64_t>(asked) <=
-                       client.locks.stats().renewals - before + 1);
+                       client.locks.stats().extended - before + 1);
             wanted = false;
             BOOST_TEST(client.until([&] { return refused == 1; }));
             BOOST_TEST(held.held()); // the lease is held until its deadline
             auto const deadline = held.deadline();
-            auto const renewals = client.locks.stats().renewals;
+            auto const renewals = client.locks.stats().extended;
             BOOST_TEST(client.until([&] { return w.told(); }));
             BOOST_TEST(refused == 1);
             BOOST_TEST((held.deadline() == deadline));
             BOOST_TEST((w.when >= deadline - loss_margin(ttl)));
-            BOOST_TEST(client.locks.stats().renewals == renewals);
+            BOOST_TEST(client.locks.stats().extended == renewals);
             BOOST_TEST((client.release(held) == errc::lease_lost));
             BOOST_TEST(client.sees(servers, "k", false));
         }
@@ -272,10 +272,10 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
 BOOST_AUTO_TEST_CASE(the_predicate_of_a_holder_is_not_asked_for_the_next) {
     fleet servers(3);
     test_client client(servers);
-    lock_options const options{.ttl = renewed_ttl, .handoff_time = 60s};
+    lock_options const options{.ttl = renewed_ttl, .handover_time = 60s};
     auto held = client.hold("k", options);
     auto asked = 0;
-    held.renew_while([&] {
+    held.extend_while([&] {
         ++asked;
         return false;
     });
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_holder_is_not_asked_for_the_next) {
     BOOST_TEST(client.until([&] { return asked == 1; }));
     BOOST_TEST(client.releases(held));
     BOOST_REQUIRE(client.until([&] { return next.has_value(); }));
-    BOOST_TEST(client.locks.stats().handoffs == 1U);
+    BOOST_TEST(client.locks.stats().handovers == 1U);
     BOOST_TEST(client.renews(6));
     BOOST_TEST(next->held());
     BOOST_TEST(asked == 1);
@@ -302,10 +302,10 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
         test_client client(servers);
         {
             auto held = client.hold("destroyed");
-            held.renew_while(wanted);
+            held.extend_while(wanted);
             client.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
-            held.renew_while(wanted); // replaces the earlier predicate
+            held.extend_while(wanted); // replaces the earlier predicate
             client.context.restart();
             client.context.poll();
             BOOST_TEST(mark.use_count() == ours + 1);
@@ -313,28 +313,28 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
         BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         {
             auto held = client.hold("released");
-            held.renew_while(wanted);
+            held.extend_while(wanted);
             BOOST_TEST(client.releases(held));
-            held.renew_while(wanted); // the lease is released, so this has no effect
+            held.extend_while(wanted); // the lease is released, so this has no effect
         }
         BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         {
             auto held = client.hold("lost", {.ttl = 300ms, .watchdog = false});
-            held.renew_while(wanted);
+            held.extend_while(wanted);
             loss_wait w;
             w.start(held);
             BOOST_TEST(client.until([&] { return w.told(); }));
-            held.renew_while(wanted);
+            held.extend_while(wanted);
         }
         BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         // The lease is destroyed before the client has stored the predicate.
         {
             auto held = client.hold("at once");
-            held.renew_while(wanted);
+            held.extend_while(wanted);
         }
         BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));
         lease empty;
-        BOOST_TEST(throws_released([&] { empty.renew_while(wanted); }));
+        BOOST_TEST(throws_released([&] { empty.extend_while(wanted); }));
         BOOST_TEST(mark.use_count() == ours);
     }
     // The context destroys the predicate, whether or not the client has stored it, and whether or
@@ -346,7 +346,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
                     test_client client(servers);
                     auto held =
                         client.hold("k" + std::to_string(looked_at) + std::to_string(within));
-                    held.renew_while(wanted);
+                    held.extend_while(wanted);
                     if (looked_at) client.context.poll();
                     if (within) asio::post(client.context, [l = std::move(held)] {});
                 }
@@ -369,7 +369,7 @@ BOOST_AUTO_TEST_CASE(a_predicate_of_a_renewal_that_holds_a_lock_is_destroyed_wit
                     auto held =
                         client.hold("k" + std::to_string(within) + std::to_string(shuts_down));
                     auto const key = client.locks.make_lock("other");
-                    held.renew_while([mark, key] { return !key.key().empty(); });
+                    held.extend_while([mark, key] { return !key.key().empty(); });
                     client.context.poll();
                     if (shuts_down) {
                         auto shut = false;

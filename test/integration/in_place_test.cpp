@@ -165,7 +165,7 @@ std::deque<chain> busy_chains(client& locks, unsigned keys, lease_clock::duratio
     std::deque<chain> all;
     for (auto n = 0U; n < 2 * keys; ++n) {
         auto const key = locks.make_lock("busy:" + std::to_string(n / 2),
-                                         {.ttl = 60s, .handoff_limit = 100, .handoff_time = 60s});
+                                         {.ttl = 60s, .handover_limit = 100, .handover_time = 60s});
         all.emplace_back(key, 1'000'000, work);
     }
     for (auto& c : all) c.go();
@@ -175,7 +175,7 @@ std::deque<chain> busy_chains(client& locks, unsigned keys, lease_clock::duratio
 /// How many functions the context runs for two chains on one key, which take turns in memory.
 std::size_t steps(fleet const& servers, int hint, client_options const& options) {
     hinted_client client(servers, hint, options);
-    auto const key = client.locks.make_lock("k", {.ttl = 60s, .handoff_limit = 64});
+    auto const key = client.locks.make_lock("k", {.ttl = 60s, .handover_limit = 64});
     std::array both{chain(key, 200), chain(key, 200)};
     for (auto& c : both) c.go();
     std::size_t ran = 0;
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(other_work_gets_its_turn) {
         fleet servers(1);
         hinted_client client(servers, how);
         auto const key =
-            client.locks.make_lock("k", {.ttl = 60s, .handoff_limit = 100, .handoff_time = 60s});
+            client.locks.make_lock("k", {.ttl = 60s, .handover_limit = 100, .handover_time = 60s});
         std::array both{chain(key, 1'000'000), chain(key, 1'000'000)};
         for (auto& c : both) c.go();
         auto const all = both[0].left() + both[1].left();

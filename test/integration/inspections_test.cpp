@@ -55,7 +55,7 @@ std::size_t count_of(key_report const& r, key_answer::kind k) {
 
 client_options labelled(std::string_view label) {
     auto options = patient();
-    options.owner_label = label;
+    options.holder_label = label;
     return options;
 }
 

@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_ttl_that_it_asked_for) {
     BOOST_TEST(client.releases(held));
     auto const given = wait_for_lease(client, next);
     BOOST_TEST((given.remaining() > 20s));
-    BOOST_TEST(client.locks.stats().handoffs == 0U);
+    BOOST_TEST(client.locks.stats().handovers == 0U);
 }
 
 //
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(the_key_of_a_detached_lease_goes_by_itself) {
     held.detach();
     auto const given = wait_for_lease(client, next);
     BOOST_TEST(redis_cli(s).info("expired_keys") == "1"); // nobody deleted it
-    BOOST_TEST(client.locks.stats().handoffs == 0U);
+    BOOST_TEST(client.locks.stats().handovers == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_shared_lease_is_detached_for_all) {

@@ -488,7 +488,7 @@ void check_dead(left_over& all) {
         BOOST_TEST(l->key() == "k");
         BOOST_CHECK_EXCEPTION((void)l->extend(), system_error, is_shut_down);
         BOOST_CHECK_EXCEPTION((void)l->wait_lost(), system_error, is_shut_down);
-        BOOST_CHECK_EXCEPTION(l->renew_while([] { return true; }), system_error, is_shut_down);
+        BOOST_CHECK_EXCEPTION(l->extend_while([] { return true; }), system_error, is_shut_down);
         auto const another = l->share();
         BOOST_TEST(!another.held());
     }

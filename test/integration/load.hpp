@@ -73,7 +73,7 @@ private:
 
     asio::awaitable<void> work(std::string key, bool fenced) {
         auto const lock = locks_.make_lock(
-            key, {.ttl = std::chrono::seconds(1), .fencing = fenced, .handoff_limit = 3});
+            key, {.ttl = std::chrono::seconds(1), .fencing = fenced, .handover_limit = 3});
         asio::steady_timer timer(context_);
         while (!stopping_) {
             auto acquired = co_await lock.acquire(asio::as_tuple);

@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     BOOST_TEST(client.until([&] { return after_loss.done; }));
     BOOST_TEST(after_loss.told());
     // The lock is handed over to another acquire of this client.
-    lock_options const options{.ttl = 60s, .handoff_time = 60s};
+    lock_options const options{.ttl = 60s, .handover_time = 60s};
     auto first = client.hold("handed on", options);
     handed_on.start(first, 1s);
     lease next;
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     BOOST_TEST(client.releases(first));
     BOOST_TEST(client.until([&] { return handed_on.done && next.held(); }));
     BOOST_TEST((handed_on.how == errc::lease_released), handed_on.how.what());
-    BOOST_TEST(client.locks.stats().handoffs == 1U);
+    BOOST_TEST(client.locks.stats().handovers == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_is_destroyed_with_the_context) {
@@ -382,7 +382,7 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
             BOOST_TEST(!held.held());
             if (!watchdog) BOOST_TEST((how == errc::lease_lost), how.what());
             BOOST_TEST((client.release(held) == errc::lease_lost));
-            BOOST_TEST(client.locks.stats().renewals == 0U);
+            BOOST_TEST(client.locks.stats().extended == 0U);
             BOOST_TEST(client.locks.stats().lost == 1U);
             // The instances had extended the key. The client deletes it.
             BOOST_TEST(client.sees(servers, "k", false));

@@ -63,7 +63,7 @@ public:
 
 private:
     void note(std::string text, lock_event const& e) {
-        BOOST_TEST(e.owner_label == "me");
+        BOOST_TEST(e.holder_label == "me");
         BOOST_TEST((e.at != lease_clock::time_point{}));
         trace = e.trace;
         to_.push_back(std::move(text) + ' ' + std::string(e.key));
@@ -78,7 +78,7 @@ struct observed {
         BOOST_REQUIRE(client.all_up());
     }
     static client_options with(client_options options, observer& o) {
-        options.owner_label = "me";
+        options.holder_label = "me";
         options.observer = &o;
         return options;
     }
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_failure_after_a_hand_over_has_the_trace_of_its_own_reques
     BOOST_REQUIRE(waits(o.client));
     BOOST_TEST(o.client.releases(held));
     auto given = wait_for_lease(o.client, next);
-    BOOST_TEST(o.client.locks.stats().handoffs == 1U);
+    BOOST_TEST(o.client.locks.stats().handovers == 1U);
     servers[0].freeze();
     BOOST_TEST(o.client.extend(given).code().failed());
     BOOST_TEST((o.seen.trace == second));
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_client_keeps_an_observer_alive_that_a_pointer_owns) {
     std::weak_ptr<notes> const weak = owned;
     {
         auto options = patient();
-        options.owner_label = "me";
+        options.holder_label = "me";
         options.observer = owned.get();
         test_client client(servers, options);
         owned.reset();

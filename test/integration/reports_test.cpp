@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_try_at_the_arbiter_makes_no_instance_unreachable) {
 BOOST_AUTO_TEST_CASE(a_refusal_names_the_holder_and_not_its_token) {
     with_fleets_of({1, 3, 5}, [](fleet& servers) {
         auto options = patient();
-        options.owner_label = "worker-7";
+        options.holder_label = "worker-7";
         test_client labelled(servers, options);
         test_client client(servers);
         auto held = labelled.hold("k");

@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(without_getrange_reports_name_no_holder) {
     on_two_servers([](server_kind const& kind) {
         restricted r(kind, {"+getrange"});
         auto options = patient();
-        options.owner_label = "holder-1";
+        options.holder_label = "holder-1";
         test_client holder({r.redis.url()}, options);
         auto l = holder.hold("k");
         test_client p({r.redis.url()});

@@ -340,10 +340,10 @@ BOOST_AUTO_TEST_CASE(a_body_may_release_early_to_a_waiter) {
         co_return 1;
     };
     auto const last = [&](lease& l) -> asio::awaitable<int> { co_return l.held() ? 2 : -1; };
-    with_lock(client.locks.make_lock("k", {.ttl = 60s, .handoff_time = 60s}), early, first.take());
-    with_lock(client.locks.make_lock("k", {.ttl = 60s, .handoff_time = 60s}), last, second.take());
+    with_lock(client.locks.make_lock("k", {.ttl = 60s, .handover_time = 60s}), early, first.take());
+    with_lock(client.locks.make_lock("k", {.ttl = 60s, .handover_time = 60s}), last, second.take());
     BOOST_REQUIRE(client.until([&] { return first.done && second.done; }));
-    BOOST_TEST(client.locks.stats().handoffs == 1U);
+    BOOST_TEST(client.locks.stats().handovers == 1U);
     BOOST_TEST(!first.code(), first.code().message());
     BOOST_TEST(first.value == 1);
     BOOST_TEST(!second.code(), second.code().message());

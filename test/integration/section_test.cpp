@@ -624,7 +624,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_sections_on_one_key_run_one_at_a_time_and_in_ord
     BOOST_TEST(failed == 0);
     BOOST_TEST(order.size() == static_cast<std::size_t>(sections));
     BOOST_TEST(std::is_sorted(order.begin(), order.end()));
-    BOOST_TEST(client.locks.stats().handoffs > 0U);
+    BOOST_TEST(client.locks.stats().handovers > 0U);
     check_nothing_left(client, servers);
 }
 

@@ -215,13 +215,13 @@ BOOST_AUTO_TEST_CASE(extensions_without_a_confirmation_do_not_count) {
     auto const deadline = l.deadline();
     lease_clock::time_point told_at{};
     l.wait_lost([&](error) { told_at = lease_clock::now(); });
-    auto const renewals = s.a.locks.stats().renewals;
+    auto const renewals = s.a.locks.stats().extended;
     BOOST_TEST((s.a.extend(l) == errc::no_sentinel_majority));
     BOOST_TEST((l.deadline() == deadline));
     BOOST_REQUIRE(s.a.until([&] { return told_at != lease_clock::time_point{}; }, 20s));
     BOOST_TEST(!l.held());
     BOOST_TEST((told_at <= deadline));
-    BOOST_TEST(s.a.locks.stats().renewals == renewals);
+    BOOST_TEST(s.a.locks.stats().extended == renewals);
     for (std::size_t i = 0; i < s.group.sentinels(); ++i) s.group.sentinel(i).restart();
     BOOST_TEST(s.a.all_up());
     BOOST_TEST(is_trusted(s.a, 0));

@@ -120,8 +120,8 @@ BOOST_AUTO_TEST_CASE(hung_holders_do_not_keep_their_locks) {
     BOOST_TEST(o.status == 0, o.said);
     std::regex const lines("max_hold: lost after [0-9]+ ms\n"
                            "max_hold: the next holder has it\n"
-                           "renew_while: three steps in [0-9]+ ms, held\n"
-                           "renew_while: lost [0-9]+ ms after the last step\n");
+                           "extend_while: three steps in [0-9]+ ms, held\n"
+                           "extend_while: lost [0-9]+ ms after the last step\n");
     BOOST_TEST(std::regex_match(o.said, lines), o.said);
     check_nothing_left(instances, std::chrono::seconds(2));
 }

@@ -215,8 +215,8 @@ struct test_client {
     }
     // Waits until the watchdog has extended `times` more times.
     [[nodiscard]] bool renews(std::uint64_t times) {
-        auto const before = locks.stats().renewals;
-        return until([&] { return locks.stats().renewals >= before + times; },
+        auto const before = locks.stats().extended;
+        return until([&] { return locks.stats().extended >= before + times; },
                      std::chrono::seconds(30));
     }
 

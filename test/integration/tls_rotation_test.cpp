@@ -63,7 +63,7 @@ public:
             [&] {
                 auto const now = p_.locks.stats();
                 return now.acquired > before.acquired + 10 * busy_count &&
-                       now.renewals > before.renewals + held_count;
+                       now.extended > before.extended + held_count;
             },
             30s));
     }

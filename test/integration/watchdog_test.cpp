@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_renewed_lease_is_held_whenever_one_looks) {
         if (!held.held() || held.remaining() <= 0s) ++not_held;
         if (now < deadline) ++went_back;
         deadline = now;
-        return client.locks.stats().renewals >= 5 && lease_clock::now() > begin + 1500ms;
+        return client.locks.stats().extended >= 5 && lease_clock::now() > begin + 1500ms;
     }));
     BOOST_TEST(not_held == 0U);
     BOOST_TEST(went_back == 0U);
@@ -103,13 +103,13 @@ BOOST_AUTO_TEST_CASE(no_deadline_counts_from_the_future) {
     constexpr auto validity = ttl - ttl / 100 - 2ms;
     for (int i = 0; i < 20; ++i)
         held.push_back(client.hold("key:" + std::to_string(i), {.ttl = ttl}));
-    auto const renewed = client.locks.stats().renewals + 1'000;
+    auto const renewed = client.locks.stats().extended + 1'000;
     auto early = 0;
     BOOST_TEST(client.until([&] {
         for (auto const& l : held) {
             if (l.deadline() - validity > lease_clock::now()) ++early;
         }
-        return client.locks.stats().renewals >= renewed || client.locks.stats().held == 0;
+        return client.locks.stats().extended >= renewed || client.locks.stats().held == 0;
     }));
     BOOST_TEST(early == 0);
 }
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(without_it_a_lease_ends_at_its_first_deadline) {
     BOOST_TEST(client.until([&] { return leases.lost == 1; }));
     BOOST_TEST((leases.all[0].deadline == first_deadline));
     BOOST_TEST(!leases.all[0].held.held());
-    BOOST_TEST(client.locks.stats().renewals == 0U);
+    BOOST_TEST(client.locks.stats().extended == 0U);
     BOOST_TEST((client.release(leases.all[0].held) == errc::lease_lost));
 }
 
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_is_tried_again_until_the_deadline) {
     test_client client(servers, hasty());
     auto held = client.hold("k", {.ttl = 6s});
     servers.freeze(2);
-    BOOST_TEST(client.until([&] { return client.locks.stats().renewals_failed >= 1; }));
+    BOOST_TEST(client.until([&] { return client.locks.stats().extend_failed >= 1; }));
     BOOST_TEST(held.held());
     servers.thaw_all();
     BOOST_TEST(client.renews(1));
@@ -223,11 +223,11 @@ BOOST_AUTO_TEST_CASE(released_and_destroyed_leases_are_not_renewed) {
     BOOST_TEST(client.releases(released));
     BOOST_TEST(client.sees(servers, "destroyed", false));
     BOOST_TEST(client.until([&] { return client.locks.stats().held == 0; }));
-    auto const before = client.locks.stats().renewals;
+    auto const before = client.locks.stats().extended;
     auto other = client.hold("other", {.ttl = renewed_ttl});
     BOOST_TEST(client.renews(5));
     // Only the other lease is renewed. Two more leases would make about 15 renewals.
-    BOOST_TEST(client.locks.stats().renewals - before < 10U);
+    BOOST_TEST(client.locks.stats().extended - before < 10U);
     BOOST_TEST(client.sees(servers, "released", false));
     BOOST_TEST(client.sees(servers, "destroyed", false));
     BOOST_TEST(client.releases(other));

@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     contest_tally seen;
     stands(schedules_to_try(), under<protocol::waiting_rules>(seen));
     BOOST_TEST_MESSAGE(
-        "leases " << seen.leases << ", tenures " << seen.tenures << ", handoffs " << seen.handoffs
+        "leases " << seen.leases << ", tenures " << seen.tenures << ", handovers " << seen.handovers
                   << ", pushes " << seen.pushes << ", wasted " << seen.wasted << ", splits "
                   << seen.splits << ", stand-backs " << seen.stand_backs << ", own releases "
                   << seen.own_releases << ", cancelled " << seen.cancelled << ", heads cancelled "
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                                        << seen.smallest_turns << " of the turns)");
     all_happened({seen.leases,
                   seen.tenures,
-                  seen.handoffs,
+                  seen.handovers,
                   seen.pushes,
                   seen.wasted,
                   seen.splits,
@@ -262,9 +262,9 @@ BOOST_AUTO_TEST_CASE(handing_over_without_end_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(handing_over_beyond_the_limits_is_refuted) {
-    refute<the_limit_is_void>("handoff");
-    refute<young_tenures_never_end>("handoff");
-    refute<one_is_no_limit>("handoff");
+    refute<the_limit_is_void>("handover");
+    refute<young_tenures_never_end>("handover");
+    refute<one_is_no_limit>("handover");
 }
 
 BOOST_AUTO_TEST_CASE(handing_over_what_is_left_is_refuted) {
@@ -371,7 +371,7 @@ struct always_stands_back : protocol::waiting_rules {
 };
 
 template <class Rules>
-void measure_without_handoff(char const* which) {
+void measure_without_handover(char const* which) {
     for (auto const processes : {1U, 2U, 4U, 16U}) {
         for (auto const steady : {false, true}) {
             contest_tally seen;
@@ -392,8 +392,8 @@ void measure_without_handoff(char const* which) {
 
 // Each lease has a tenure of its own. One process alone is quick. Several processes take turns.
 BOOST_AUTO_TEST_CASE(tenures_of_one_lease_are_shared) {
-    measure_without_handoff<always_stands_back>("always stands back");
-    measure_without_handoff<protocol::waiting_rules>("listens");
+    measure_without_handover<always_stands_back>("always stands back");
+    measure_without_handover<protocol::waiting_rules>("listens");
 }
 
 BOOST_AUTO_TEST_CASE(crowds_share_the_key) {
@@ -425,7 +425,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_a_fair_key_keeps_every_promise) {
                   << seen.most_overtaken);
     all_happened({seen.calls, seen.most_overtaken, seen.turns_taken, seen.line_left,
                   seen.told_in_vain, seen.lost, seen.deaths, seen.disconnects, seen.expiries,
-                  seen.flushes, seen.kept, seen.foreign, seen.measured, seen.handoffs,
+                  seen.flushes, seen.kept, seen.foreign, seen.measured, seen.handovers,
                   seen.cancelled, seen.timed_out});
 }
 

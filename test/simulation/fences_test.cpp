@@ -45,8 +45,8 @@ void keeps_every_promise(fence_tally& seen, fence_conditions const& given,
                    << seen.stale_raises << ", ended by one " << seen.ended_by_raise
                    << ", saved by a late grant " << seen.saved_by_late_grant
                    << ", expired in a raise " << seen.expired_in_raise << ", cancelled in one "
-                   << seen.cancelled_in_raise << ", expiries " << seen.expiries << ", handoffs "
-                   << seen.handoffs << ", extended " << seen.extended << ", healed " << seen.healed
+                   << seen.cancelled_in_raise << ", expiries " << seen.expiries << ", handovers "
+                   << seen.handovers << ", extended " << seen.extended << ", healed " << seen.healed
                    << ", lost " << seen.lost << ", released " << seen.released);
     BOOST_TEST_MESSAGE(
         "pauses " << seen.pauses << ", after the hint " << seen.stale_hints << ", hints ignored "
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.expired_in_raise,
                   seen.cancelled_in_raise,
                   seen.expiries,
-                  seen.handoffs,
+                  seen.handovers,
                   seen.extended,
                   seen.healed,
                   seen.lost,

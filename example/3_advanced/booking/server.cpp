@@ -58,7 +58,7 @@ private:
 };
 
 /// Host and process, for the reports of other servers.
-std::string owner_label() {
+std::string holder_label() {
     return "booking." + std::to_string(::getpid());
 }
 
@@ -78,7 +78,7 @@ public:
         , pool_(store_->connections())
         , context_(static_cast<int>(o.threads))
         , locks_(context_.get_executor(), o.instances,
-                 {.max_ttl = o.ttl, .owner_label = owner_label(), .observer = log_.get()})
+                 {.max_ttl = o.ttl, .holder_label = holder_label(), .observer = log_.get()})
         , seats_(locks_, *store_, pool_,
                  {.count = o.seats, .ttl = o.ttl, .payment = o.payment, .hold = o.hold})
         , routes_(seats_, metrics_, locks_, o.deadline)

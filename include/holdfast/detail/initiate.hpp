@@ -10,13 +10,15 @@
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/detail/lock_state.hpp>
 #include <holdfast/error.hpp>
+#include <holdfast/lease_end.hpp>
 #include <holdfast/lease_token.hpp>
+#include <holdfast/wait_limit.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -32,29 +34,23 @@ namespace detail {
 using acquire_handler = asio::any_completion_handler<void(delivery, error, lease)>;
 using release_handler = asio::any_completion_handler<void(delivery, release_result)>;
 using inspect_handler = asio::any_completion_handler<void(delivery, error, key_report)>;
+using end_handler = asio::any_completion_handler<void(delivery, error, lease_end)>;
 using error_handler = asio::any_completion_handler<void(delivery, error)>;
 
 /// A report that a call is given. Initiations are copied, and reports are large.
 using key_report_ptr = std::shared_ptr<key_report const>;
 
-/// How long an acquire may wait for a holder.
-struct wait_limit {
-    enum class kind : std::uint8_t {
-        none,
-        until,
-        forever
-    } mode = kind::none;
-    std::chrono::nanoseconds time{0};
-};
-
 HOLDFAST_API void async_acquire(lock_state_ptr, wait_limit, acquire_handler, configuration = {});
 HOLDFAST_API void async_adopt(lock_state_ptr, lease_token of_holder, acquire_handler,
                               configuration = {});
 HOLDFAST_API void async_release(lease_ref, share_ref, release_handler, configuration = {});
-/// `limit`: the new ttl, or none.
-HOLDFAST_API void async_extend(lease_ref, wait_limit, error_handler, configuration = {});
-HOLDFAST_API void async_wait_lost(lease_ref, std::chrono::nanoseconds ahead, error_handler,
-                                  configuration = {});
+/// `ttl`: the new ttl; none: as it is.
+HOLDFAST_API void async_extend(lease_ref, std::optional<std::chrono::nanoseconds> ttl,
+                               error_handler, configuration = {});
+HOLDFAST_API void async_wait_end(lease_ref, std::chrono::nanoseconds ahead, end_handler,
+                                 configuration = {});
+HOLDFAST_API void async_wait_ready(std::shared_ptr<runtime::engine>, wait_limit, error_handler,
+                                   configuration = {});
 HOLDFAST_API void async_shutdown(std::shared_ptr<runtime::engine>, error_handler,
                                  configuration = {});
 HOLDFAST_API void async_drain(std::shared_ptr<runtime::engine>, std::chrono::nanoseconds limit,
@@ -174,19 +170,20 @@ struct initiate_release : initiate_on_lease {
 
 struct initiate_extend : initiate_on_lease {
     template <class Handler>
-    void operator()(Handler&& handler, wait_limit ttl) const {
+    void operator()(Handler&& handler, std::optional<std::chrono::nanoseconds> ttl) const {
         require_context(lease->lock->executor());
         async_extend(lease, ttl,
                      erased<error>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 
-struct initiate_lost : initiate_on_lease {
+struct initiate_wait_end : initiate_on_lease {
     template <class Handler>
     void operator()(Handler&& handler, std::chrono::nanoseconds ahead) const {
         require_context(lease->lock->executor());
-        async_wait_lost(lease, ahead,
-                        erased<error>(std::forward<Handler>(handler), lease->lock->executor()));
+        async_wait_end(
+            lease, ahead,
+            erased<error, lease_end>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 
@@ -203,6 +200,14 @@ struct initiate_shutdown : initiate_on_client {
     void operator()(Handler&& handler) const {
         if (!executor) return complete_without_client<error>(std::forward<Handler>(handler));
         async_shutdown(engine, erased<error>(std::forward<Handler>(handler), executor));
+    }
+};
+
+struct initiate_wait_ready : initiate_on_client {
+    template <class Handler>
+    void operator()(Handler&& handler, wait_limit limit) const {
+        require_context(executor);
+        async_wait_ready(engine, limit, erased<error>(std::forward<Handler>(handler), executor));
     }
 };
 

@@ -4,6 +4,7 @@
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/api.hpp>
 #include <holdfast/detail/lock_state.hpp>
+#include <holdfast/lease_end.hpp>
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
@@ -41,7 +42,7 @@ struct lease_data : lease_share {
         : lease_share(true) {}
 
     std::atomic<bool> shared{false}; ///< there has been more than one share
-    std::atomic<bool> over{false};   ///< lost or released
+    std::atomic<lease_end> over{lease_end::none};
     std::atomic<std::uint32_t> handles{0};
     std::atomic<std::uint32_t> shares{1}; ///< not given up yet
     std::uint64_t fence = 0;

@@ -1,17 +1,21 @@
-// The critical section of with_lock(), as a coroutine on the caller's executor.
+// The critical section of with_lock() and with_lease(), as a coroutine on the caller's executor.
 #ifndef HOLDFAST_DETAIL_SECTION_HPP
 #define HOLDFAST_DETAIL_SECTION_HPP
 
+#include <holdfast/detail/access.hpp>
 #include <holdfast/detail/api.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
+#include <holdfast/lease_end.hpp>
 #include <holdfast/lock.hpp>
+#include <holdfast/wait_limit.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -23,7 +27,6 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -59,13 +62,21 @@ struct ends_section {
                                          Result const&...) const noexcept {
         return asio::cancellation_type::all;
     }
-    asio::cancellation_type_t operator()(error const& lost) const noexcept {
-        return lost == errc::lease_released ? asio::cancellation_type::none
-                                            : asio::cancellation_type::all;
+    asio::cancellation_type_t operator()(error const& failed, lease_end how) const noexcept {
+        return failed || by(failed, how) ? asio::cancellation_type::all
+                                         : asio::cancellation_type::none;
+    }
+    /// True if the wait for the end says that the lease is lost, or cannot be kept.
+    static bool by(error const& failed, lease_end how) noexcept {
+        return !failed && how != lease_end::released;
     }
 };
 
-HOLDFAST_API bool is_cancellation(std::exception_ptr const&) noexcept;
+/// The code of a system_error; none for any other exception.
+HOLDFAST_API error_code thrown_code(std::exception_ptr const&) noexcept;
+inline bool is_cancellation(std::exception_ptr const& e) noexcept {
+    return thrown_code(e) == boost::system::errc::operation_canceled;
+}
 
 /// Stands between the caller's cancellation slot and the section. A signal may come before the
 /// section's first step, when no coroutine listens yet. Used on the section's executor alone.
@@ -94,21 +105,48 @@ asio::awaitable<Value, Executor> call(Body& body, lease& held) {
     co_return co_await std::invoke(body, held);
 }
 
-// The body and the wait for the loss always end before the section does, and the release cannot be
+/// A section acquires its lock itself.
+struct acquires {
+    lock on;
+    wait_limit limit;
+};
+
+/// A section has a lease from its caller.
+struct has_lease {
+    lease held;
+};
+
+/// lock_options::cancel_margin of the lease's lock, or its default.
+HOLDFAST_API std::chrono::nanoseconds cancel_margin_of(lease const&) noexcept;
+
+/// The first steps of a section: from now on the caller's cancellation slot is connected.
+/// @throws system_error  errc::cancelled, if a signal has come before.
+inline void listen(section_stop& stop) {
+    stop.listening = true;
+    if (stop.early != asio::cancellation_type::none) throw_error(errc::cancelled);
+}
+
+// The body and the wait for the end always end before the section does, and the release cannot be
 // cancelled.
-template <class Value, class Executor, class Body>
-asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<section_stop> stop) {
+template <class Value, class Executor, class From, class Body>
+asio::awaitable<Value, Executor> section(From from, Body body, std::shared_ptr<section_stop> stop) {
     // A lease that comes in spite of a cancellation must be given back, so no exception may leave
     // unnoticed.
     co_await asio::this_coro::throw_if_cancelled(false);
     co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-    stop->listening = true;
-    if (stop->early != asio::cancellation_type::none) throw_error(errc::cancelled);
-    auto acquired = co_await on.acquire(asio::as_tuple(asio::deferred));
-    if (std::get<0>(acquired)) throw_error(std::get<0>(acquired));
-    lease held = std::move(std::get<1>(acquired));
+    lease held;
+    if constexpr (std::is_same_v<From, has_lease>) {
+        held = std::move(from.held);
+        stop->listening = true;
+    } else {
+        listen(*stop);
+        auto acquired =
+            co_await access::acquire(from.on, from.limit, asio::as_tuple(asio::deferred));
+        if (std::get<0>(acquired)) throw_error(std::get<0>(acquired));
+        held = std::move(std::get<1>(acquired));
+    }
     auto const before = co_await asio::this_coro::cancellation_state;
-    if (before.cancelled() != asio::cancellation_type::none) {
+    if ((before.cancelled() | stop->early) != asio::cancellation_type::none) {
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
         co_await held.release();
         throw_error(errc::cancelled);
@@ -122,21 +160,18 @@ asio::awaitable<Value, Executor> section(lock on, Body body, std::shared_ptr<sec
     };
     co_await asio::this_coro::reset_cancellation_state(as_terminal);
     auto const executor = co_await asio::this_coro::executor;
-    auto const& options = on.options();
-    auto const longest =
-        options.max_hold.count() == 0 ? options.ttl : std::min(options.ttl, options.max_hold);
-    auto const cancel_margin =
-        options.cancel_margin.count() < 0 ? longest / 10 : options.cancel_margin;
+    auto const cancel_margin = cancel_margin_of(held);
     // Both on this executor, because the one that ends first cancels the other.
     auto const here = asio::bind_executor(executor, asio::deferred);
     auto work = asio::co_spawn(executor, call<Value, Executor>(body, held), here);
-    auto loss = held.wait_lost(cancel_margin, here);
-    auto both = asio::experimental::make_parallel_group(std::move(work), std::move(loss));
+    auto end = held.wait_end(cancel_margin, here);
+    auto both = asio::experimental::make_parallel_group(std::move(work), std::move(end));
     auto ended = co_await both.async_wait(ends_section(), asio::deferred);
 
     co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
     auto const& failure = std::get<1>(ended);
-    auto lost = !std::get<std::tuple_size_v<decltype(ended)> - 1>(ended);
+    constexpr auto last = std::tuple_size_v<decltype(ended)> - 1;
+    auto lost = ends_section::by(std::get<last - 1>(ended), std::get<last>(ended));
     if (held) { // it may have been moved away
         auto const released = co_await held.release();
         lost = lost || released == errc::lease_lost;
@@ -204,35 +239,59 @@ Executor section_executor(Handler const& handler, asio::any_io_executor const& f
     }
 }
 
+/// Runs the coroutine `make(stop)` for this handler, on an executor of its own.
+template <class Executor, class Handler, class Make>
+void spawn_section(Handler&& handler, asio::any_io_executor const& fallback, Make&& make) {
+    auto const executor = one_at_a_time<Executor>(section_executor<Executor>(handler, fallback));
+    auto stop = std::make_shared<section_stop>(executor);
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    if (slot.is_connected()) {
+        // The signal may outlive the context, and with it the executor.
+        slot.assign([weak = std::weak_ptr(stop)](asio::cancellation_type_t type) {
+            auto const it = weak.lock();
+            if (it) asio::dispatch(it->executor, [it, type] { it->emit(type); });
+        });
+    }
+    asio::co_spawn(
+        executor, make(stop),
+        section_handler<std::decay_t<Handler>>(std::forward<Handler>(handler), stop, fallback));
+}
+
 struct initiate_section {
     asio::any_io_executor fallback;
 
     using executor_type = asio::any_io_executor;
     executor_type get_executor() const noexcept { return fallback; }
 
-    template <class Handler, class Body>
-    void operator()(Handler&& handler, lock on, Body&& body) const {
+    template <class Handler, class From, class Body>
+    void operator()(Handler&& handler, From from, Body&& body) const {
         using traits = section_traits<Body>;
         using spawned_on = typename traits::executor;
-        require_context(on.get_executor());
-        auto const executor =
-            one_at_a_time<spawned_on>(section_executor<spawned_on>(handler, fallback));
-        auto stop = std::make_shared<section_stop>(executor);
-        auto slot = asio::get_associated_cancellation_slot(handler);
-        if (slot.is_connected()) {
-            // The signal may outlive the context, and with it the executor.
-            slot.assign([weak = std::weak_ptr(stop)](asio::cancellation_type_t type) {
-                auto const it = weak.lock();
-                if (it) asio::dispatch(it->executor, [it, type] { it->emit(type); });
+        require_context(fallback);
+        spawn_section<spawned_on>(
+            std::forward<Handler>(handler), fallback, [&](std::shared_ptr<section_stop> stop) {
+                return section<typename traits::value, spawned_on, From, std::decay_t<Body>>(
+                    std::move(from), std::forward<Body>(body), std::move(stop));
             });
-        }
-        asio::co_spawn(
-            executor,
-            section<typename traits::value, spawned_on, std::decay_t<Body>>(
-                std::move(on), std::forward<Body>(body), stop),
-            section_handler<std::decay_t<Handler>>(std::forward<Handler>(handler), stop, fallback));
     }
 };
+
+template <class Body>
+void check_body() {
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+    static_assert(std::is_lvalue_reference_v<Body> || std::is_trivially_destructible_v<Body>,
+                  "g++ 12 would destroy this body twice: give it a name first, and pass that");
+#endif
+}
+
+template <class Body, class Token>
+auto start_section(lock const& on, wait_limit limit, Body&& body, Token& token) {
+    check_body<Body>();
+    auto const executor = on.get_executor();
+    require_context(executor);
+    return asio::async_initiate<Token, typename section_traits<Body>::signature>(
+        initiate_section{executor}, token, acquires{on, limit}, std::forward<Body>(body));
+}
 
 } // namespace holdfast::detail
 

@@ -40,17 +40,17 @@ constexpr bool is_fence_count(std::uint64_t n) {
     return n > 0 && n < fence_limit;
 }
 
-/// The fence of a lease of the tenure with this number. The tenure served `handoffs` leases before.
-constexpr std::uint64_t fence_of(std::uint64_t number, unsigned handoffs) {
-    assert(is_fence_count(number) && handoffs < leases_per_number);
-    return number * leases_per_number + handoffs;
+/// The fence of a lease of the tenure with this number. The tenure served `handovers` leases before.
+constexpr std::uint64_t fence_of(std::uint64_t number, unsigned handovers) {
+    assert(is_fence_count(number) && handovers < leases_per_number);
+    return number * leases_per_number + handovers;
 }
 
 // The parts of a fence, or zero for no fence.
 constexpr std::uint64_t number_of(std::uint64_t fence) {
     return fence / leases_per_number;
 }
-constexpr unsigned handoffs_of(std::uint64_t fence) {
+constexpr unsigned handovers_of(std::uint64_t fence) {
     return static_cast<unsigned>(fence % leases_per_number);
 }
 

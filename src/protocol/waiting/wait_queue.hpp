@@ -132,7 +132,7 @@ public:
         phase_ = phase::held;
         ++counts_.tenures;
         held_since_ = now;
-        leases_ = 1 + front().handoffs;
+        leases_ = 1 + front().handovers;
         awaits_ = awaits::time;
         excused_ = false;
         rechecks_.stop();
@@ -340,7 +340,7 @@ public:
         return pop();
     }
     /// How many leases the tenure has served before the present one.
-    unsigned handoffs() const { return leases_ - 1; }
+    unsigned handovers() const { return leases_ - 1; }
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;

@@ -22,7 +22,7 @@ struct waiter : waiter_hook {
     using short_duration = std::chrono::duration<std::int32_t, std::milli>;
 
     short_duration ttl{};
-    std::uint16_t handoffs = 0; ///< adopts: the leases of that tenure before this one
+    std::uint16_t handovers = 0; ///< adopts: the leases of that tenure before this one
     bool renewed : 1 = true;    ///< whether its lease will be extended
     bool fenced : 1 = false;    ///< whether its lease is to have a fence
     bool waits : 1 = true;      ///< if not, the waiter is refused at once when the key is held

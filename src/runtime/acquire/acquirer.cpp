@@ -84,8 +84,8 @@ bool acquirer::admit(operation& op) {
     auto const* const adopted = call.adopted.get();
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
-    op.handoffs =
-        static_cast<std::uint16_t>(adopted != nullptr ? protocol::handoffs_of(adopted->fence) : 0);
+    op.handovers =
+        static_cast<std::uint16_t>(adopted != nullptr ? protocol::handovers_of(adopted->fence) : 0);
     op.waits = limit > std::chrono::nanoseconds::zero();
     op.stays = op.waits && !op.adopts && options.on_outage == outage_policy::wait;
     op.again = false;

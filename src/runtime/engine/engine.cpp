@@ -52,7 +52,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , inbox_(*this, executor_, options.thread_safe, counters_)
     , events_(options, turn_, counters_)
     , timers_(executor_)
-    , random_(options.owner_label.view())
+    , random_(options.holder_label.view())
     , leader_(shared(), tenures_, acquirer_, keeper_, watcher_, options.fence_ttl)
     , tenures_(shared(), leader_)
     , completer_(turn_, timers_, counters_,
@@ -63,6 +63,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , inspector_(shared(), surveyor_)
     , watcher_(shared(), surveyor_)
     , remover_(shared(), surveyor_, *this, options.max_ttl)
+    , readiness_(shared())
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl)
     , ages_(options.max_ttl) {
     redis::tls_context_sources tls;
@@ -225,9 +226,13 @@ private:
     }
     void start(release_call&) const { e.leader_.settle(e.keeper_.start_release(op)); }
     void start(extend_call&) const { e.leader_.settle(e.keeper_.start_extend(op)); }
-    void start(wait_lost_call&) const { e.keeper_.start_wait_lost(op); }
+    void start(wait_end_call&) const { e.keeper_.start_wait_end(op); }
     void start(renew_call&) const { e.keeper_.start_renew(op); }
     void start(detach_call&) const { e.leader_.settle(e.keeper_.start_detach(op)); }
+    void start(ready_call&) const {
+        if (e.stopping_ || e.draining_) return e.completer_.complete(op, errc::shut_down);
+        e.readiness_.start(op);
+    }
     void start(shutdown_call&) const { e.start_shutdown(op); }
     void start(drain_call&) const { e.start_drain(op); }
     void start(inspect_call&) const { e.inspector_.start(op); }

@@ -36,6 +36,7 @@
 #include "runtime/acquire/tenure_driver.hpp"
 #include "runtime/engine/inbox.hpp"
 #include "runtime/engine/lock_settings_cache.hpp"
+#include "runtime/engine/readiness.hpp"
 #include "runtime/engine/tenure_leader.hpp"
 #include "runtime/keys/inspector.hpp"
 #include "runtime/keys/key_remover.hpp"
@@ -101,9 +102,10 @@ public:
     void forget(detail::lock_settings const& s) noexcept { settings_.forget(s); }
     std::vector<instance_status> instances() const;
     client_stats statistics() const;
+    stall_record const& stalls() const noexcept { return counters_.stalls; }
     asio::any_io_executor const& executor() const { return user_executor_; }
     bool calls_in_place() const { return completer_.calls_in_place(); }
-    std::string const& owner_label() const { return random_.label(); }
+    std::string const& holder_label() const { return random_.label(); }
     std::string const& key_prefix() const { return key_prefix_; }
     std::chrono::milliseconds max_ttl() const { return max_ttl_; }
 
@@ -251,6 +253,7 @@ private:
     inspector inspector_;
     key_watcher watcher_;
     key_remover remover_;
+    readiness readiness_;
 
     // On the executor alone.
     instance_states states_;

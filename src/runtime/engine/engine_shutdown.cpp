@@ -45,6 +45,7 @@ void engine::begin_shutdown(errc left_over) {
 void engine::refuse_waiting() {
     acquirer_.refuse_new();
     acquirer_.refuse_waiting();
+    readiness_.shut_down();
     // The inbox may have leases that were given up or dropped. They are released here, so that they
     // do not count as lost.
     while (inbox_.deliver_drops(receiver{*this})) {

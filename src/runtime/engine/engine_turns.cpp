@@ -85,6 +85,7 @@ void engine::call_handlers() {
 template <class Work>
 void engine::in_one_turn(Work&& work) {
     turn_.begin();
+    if (counters_.stalls.note(timers_.first_due(), turn_.began())) events_.stalled();
     instances_.changed();
     keeper_.destroy_retired();
     timers_.rearm();
@@ -93,6 +94,7 @@ void engine::in_one_turn(Work&& work) {
         work();
         end_drain_if_done();
         acquirer_.leave_late_instances();
+        readiness_.check();
     });
     if (turn_.began() >= next_give_back_) give_back_memory();
     if (states_changed_) notify_states();

@@ -55,7 +55,7 @@ active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action cons
         on_extended(t);
         break;
     case effect::extension_failed:
-        counters::add(counters_.renewals_failed);
+        counters::add(counters_.extend_failed);
         fail_extends(t);
         break;
     case effect::lost:
@@ -86,7 +86,7 @@ active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action cons
 
 void lease_keeper::on_extended(active_tenure& t) {
     t.lease->deadline.store(t.machine.deadline(), std::memory_order_release);
-    counters::add(counters_.renewals);
+    counters::add(counters_.extended);
     auto const took = turn_.time() - t.asked;
     counters_.extensions.add(took);
     events_.extended(*t.lease, took);
@@ -114,7 +114,7 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
     auto const result = how == effect::released ? release_result()
                         : how == effect::lost   ? release_result(errc::lease_lost)
                                                 : unconfirmed(t);
-    if (!result && t.gives_back) {
+    if (!result.confirmed() && t.gives_back) {
         events_.failed(*t.lock, reported_call::release, result.code(), turn_.time() - t.asked,
                        result.report());
     }
@@ -126,9 +126,9 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
 active_queue* lease_keeper::on_lost(active_tenure& t) {
     auto& l = *t.lease;
     auto const by_time = t.machine.phase() == phase::ending || turn_.time() >= t.machine.deadline();
-    auto const held = close(l, lease_record::end::lost);
-    events_.lost(l, held, by_time ? loss::expired : loss::key_gone);
-    complete_waiters(l, errc::lease_lost, errc{});
+    auto const how = by_time ? lease_end::expired : lease_end::key_gone;
+    events_.lost(l, close(l, how));
+    complete_waiters(l, errc::lease_lost);
     // The deadline that the holder knows has not come. Until then the tenure has the key.
     if (t.machine.phase() == phase::ending) {
         ++ending_;
@@ -175,7 +175,7 @@ void lease_keeper::deadline_moved_back(active_tenure& t) {
     auto& l = *t.lease;
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
-        auto const* const call = std::get_if<wait_lost_call>(&op.call);
+        auto const* const call = std::get_if<wait_end_call>(&op.call);
         if (call == nullptr || call->ahead <= t.machine.margin()) continue;
         timers_.schedule(*op.timer, t.machine.deadline() - call->ahead);
     }
@@ -199,7 +199,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     t.machine.begin_lease(op.renewed, turn_.time(),
                           longest.count() == 0 ? protocol::duration::max() : longest);
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
-    l.fence = op.fenced ? protocol::fence_of(t.machine.number(), t.queue->machine.handoffs()) : 0;
+    l.fence = op.fenced ? protocol::fence_of(t.machine.number(), t.queue->machine.handovers()) : 0;
     t.lease = &l;
     ++held_;
     counters::add(counters_.acquired);
@@ -207,7 +207,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     tenures_.schedule(t);
     // It is not known when the holder before has written them.
     if (op.adopts && op.fenced) write_counters(t);
-    auto const handed_over = t.queue->machine.handoffs() > op.handoffs;
+    auto const handed_over = t.queue->machine.handovers() > op.handovers;
     auto const waited = turn_.time() - call.started();
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);
@@ -217,23 +217,15 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
 
 active_queue* lease_keeper::start_release(operation& op) {
     auto& l = lease_of<release_call>(op);
-    switch (l.ended) {
-    case lease_record::end::none:
-        return end_lease(l, &op, lease_record::end::released);
-    case lease_record::end::lost:
-        completer_.complete(op, release_result(errc::lease_lost));
-        break;
-    case lease_record::end::released:
-        completer_.complete(op, release_result(errc::lease_released));
-        break;
-    }
+    if (l.ended == lease_end::none) return end_lease(l, &op, lease_end::released);
+    completer_.complete(op, release_result(code_of(l.ended)));
     return nullptr;
 }
 
 active_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
     active_queue* concerned = nullptr;
-    if (l.ended == lease_record::end::none) {
-        concerned = end_lease(l, nullptr, lease_record::end::released);
+    if (l.ended == lease_end::none) {
+        concerned = end_lease(l, nullptr, lease_end::released);
     }
     if (dropped) {
         l.recycle();
@@ -243,24 +235,23 @@ active_queue* lease_keeper::let_go(lease_record& l, bool dropped) {
 }
 
 // Ends a lease. Also ends its tenure, unless a waiter of this process gets a lease of that tenure.
-active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_record::end as) {
+active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end as) {
     // The detach may still be in the inbox.
     if (l.detached.load(std::memory_order_relaxed)) {
         if (op != nullptr) completer_.complete(*op, release_result(errc::lease_released));
         return detach(l);
     }
     auto const now = turn_.time();
-    auto const lost = as == lease_record::end::lost;
-    complete_waiters(l, lost ? errc::shut_down : errc::lease_released,
-                     lost ? errc{} : errc::lease_released);
+    auto const lost = is_loss(as);
     // A release after the deadline must report the loss, so there is no hand-over.
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
     active_tenure_ptr const t = l.tenure;
     t->lock = l.lock; // for the release: its events are the last holder's
     auto const held = close(l, as);
+    complete_waiters(l, lost ? errc::shut_down : errc::lease_released);
     if (lost) {
-        events_.lost(l, held, loss::shut_down);
+        events_.lost(l, held);
     } else {
         events_.released(l, held, false);
     }
@@ -270,8 +261,8 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_reco
 // Ends a lease and its tenure, and leaves the key to its ttl.
 active_queue* lease_keeper::detach(lease_record& l) {
     active_tenure_ptr const t = l.tenure;
-    complete_waiters(l, errc::lease_released, errc::lease_released);
-    events_.released(l, close(l, lease_record::end::released), false);
+    events_.released(l, close(l, lease_end::released), false);
+    complete_waiters(l, errc::lease_released);
     counters::add(counters_.released);
     return leave_key(*t);
 }
@@ -323,32 +314,33 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     auto const& options = t->lock->options();
     if (q == nullptr) return false; // folded: no acquire waits
     if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
-                               options.handoff_limit, options.handoff_time)) {
+                               options.handover_limit, options.handover_time)) {
         return false;
     }
     auto* const next = new_lease();
     if (next == nullptr) return false;
     if (l != nullptr) {
-        events_.released(*l, close(*l, lease_record::end::released), true);
+        events_.released(*l, close(*l, lease_end::released), true);
+        complete_waiters(*l, errc::lease_released);
         counters::add(counters_.released);
     }
-    counters::add(counters_.handoffs);
+    counters::add(counters_.handovers);
     if (op != nullptr) completer_.complete(*op, release_result());
     grant(static_cast<operation&>(q->machine.hand_over()), *t, *next);
     return true;
 }
 
 // Marks a held lease as ended. Returns how long it was held.
-lease_clock::duration lease_keeper::close(lease_record& l, lease_record::end as) {
+lease_clock::duration lease_keeper::close(lease_record& l, lease_end as) {
     auto const held = turn_.time() - l.tenure->machine.lease_began();
     counters_.holds.add(held);
     l.ended = as;
-    l.over.store(true, std::memory_order_release);
+    l.over.store(as, std::memory_order_release);
     l.tenure->lease = nullptr;
     retire(std::move(l.condition));
     --held_;
     l.discount(counters_);
-    if (as == lease_record::end::lost) counters::add(counters_.lost);
+    if (is_loss(as)) counters::add(counters_.lost);
     return held;
 }
 

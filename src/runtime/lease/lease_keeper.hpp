@@ -86,7 +86,7 @@ public:
 
     [[nodiscard]] active_queue* start_release(operation&);
     [[nodiscard]] active_queue* start_extend(operation&);
-    void start_wait_lost(operation&);
+    void start_wait_end(operation&);
     void start_renew(operation&);
     [[nodiscard]] active_queue* start_detach(operation&);
     /// `dropped`: the last handle of the lease is gone. Otherwise its last share was given up.
@@ -105,8 +105,8 @@ public:
     template <class Settle>
     void lose_all(Settle settle) {
         leases_.for_each([&](lease_record& l) {
-            if (l.ended != lease_record::end::none) return;
-            settle(end_lease(l, nullptr, lease_record::end::lost));
+            if (l.ended != lease_end::none) return;
+            settle(end_lease(l, nullptr, lease_end::shut_down));
         });
     }
     /// Ends a tenure after its holder was notified of the loss.
@@ -116,7 +116,7 @@ public:
     // Memory
     //
 
-    /// Destroys the functions given to renew_while() that are not needed any more. Their
+    /// Destroys the functions given to extend_while() that are not needed any more. Their
     /// destructors are user code, and may do anything.
     void destroy_retired() noexcept;
     /// Called when the execution context is being destroyed.
@@ -141,13 +141,13 @@ private:
     void keep_counters(active_tenure&);
     void write_counters(active_tenure&);
 
-    active_queue* end_lease(lease_record&, operation*, lease_record::end);
+    active_queue* end_lease(lease_record&, operation*, lease_end);
     active_queue* detach(lease_record&);
     active_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
     active_queue* leave_queue(active_tenure&);
     active_queue* lose(active_tenure&);
     bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
-    lease_clock::duration close(lease_record&, lease_record::end);
+    lease_clock::duration close(lease_record&, lease_end);
 
     void wait_for_end(operation&, lease_clock::time_point now);
     void deadline_moved_back(active_tenure&);
@@ -158,7 +158,7 @@ private:
     void fail_extends(active_tenure&);
 
     void complete_extends(lease_record&, errc, completer::report_ptr const& = {});
-    void complete_waiters(lease_record&, errc to_extends, errc to_lost);
+    void complete_waiters(lease_record&, errc to_extends);
 
     template <class Call>
     static lease_record& lease_of(operation& op) {

@@ -1,4 +1,4 @@
-// Renewals: extensions, their conditions and failures, and the waits for the loss of a lease.
+// Renewals: extensions, their conditions and failures, and the waits for the end of a lease.
 #include "runtime/lease/lease_keeper.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool is_extension(operation const& op) {
 } // namespace
 
 //
-// Extensions, and waits for the loss
+// Extensions, and waits for the end
 //
 
 protocol::tenure_action lease_keeper::begin_extension(active_tenure& t) {
@@ -29,9 +29,8 @@ protocol::tenure_action lease_keeper::begin_extension(active_tenure& t) {
 
 active_queue* lease_keeper::start_extend(operation& op) {
     auto& l = lease_of<extend_call>(op);
-    if (l.ended != lease_record::end::none) {
-        completer_.complete(op, l.ended == lease_record::end::lost ? errc::lease_lost
-                                                                   : errc::lease_released);
+    if (l.ended != lease_end::none) {
+        completer_.complete(op, code_of(l.ended));
         return nullptr;
     }
     op.stage = operation_stage::attached;
@@ -53,23 +52,20 @@ active_queue* lease_keeper::extend_for(active_tenure& t, lease_clock::duration t
 
 active_queue* lease_keeper::start_detach(operation& op) {
     auto& l = lease_of<detach_call>(op);
-    auto* const concerned = l.ended == lease_record::end::none ? detach(l) : nullptr;
+    auto* const concerned = l.ended == lease_end::none ? detach(l) : nullptr;
     completer_.finish(op);
     return concerned;
 }
 
-void lease_keeper::start_wait_lost(operation& op) {
-    auto& call = op.as<wait_lost_call>();
-    auto& l = lease_of<wait_lost_call>(op);
-    if (l.ended != lease_record::end::none) {
-        return completer_.complete(op, l.ended == lease_record::end::lost ? errc{}
-                                                                          : errc::lease_released);
-    }
+void lease_keeper::start_wait_end(operation& op) {
+    auto& call = op.as<wait_end_call>();
+    auto& l = lease_of<wait_end_call>(op);
+    if (l.ended != lease_end::none) return completer_.complete(op, l.ended);
     op.stage = operation_stage::attached;
     if (op.timer) op.timer->owner = this;
     l.waiters.push_back(op);
     call.record = &l;
-    // A wait for the loss keeps no handle: if the last handle goes, the lease ends, and so does the
+    // A wait for the end keeps no handle: if the last handle goes, the lease ends, and so does the
     // wait.
     call.lease = {};
     if (call.ahead > l.tenure->machine.margin()) wait_for_end(op, turn_.time());
@@ -82,9 +78,9 @@ void lease_keeper::on_time(operation& op, lease_clock::time_point now) {
 // Waits until the deadline is near. Extensions move the deadline. A timer that checks it again is
 // less work than a timer that moves with each extension.
 void lease_keeper::wait_for_end(operation& op, lease_clock::time_point now) {
-    auto const& call = op.as<wait_lost_call>();
+    auto const& call = op.as<wait_end_call>();
     auto const due = call.record->deadline.load(std::memory_order_relaxed) - call.ahead;
-    if (now >= due) return completer_.complete(op, errc{});
+    if (now >= due) return completer_.complete(op, lease_end::none);
     timers_.schedule(*op.timer, due);
 }
 
@@ -96,10 +92,10 @@ void lease_keeper::complete_extends(lease_record& l, errc cause,
     }
 }
 
-void lease_keeper::complete_waiters(lease_record& l, errc to_extends, errc to_lost) {
+void lease_keeper::complete_waiters(lease_record& l, errc to_extends) {
     for (auto it = l.waiters.begin(); it != l.waiters.end();) {
         auto& op = *it++;
-        completer_.complete(op, is_extension(op) ? to_extends : to_lost);
+        is_extension(op) ? completer_.complete(op, to_extends) : completer_.complete(op, l.ended);
     }
 }
 
@@ -111,7 +107,7 @@ void lease_keeper::start_renew(operation& op) {
     auto& l = lease_of<renew_call>(op);
     retire(std::move(l.condition));
     auto& condition = op.as<renew_call>().condition;
-    if (l.ended == lease_record::end::none && condition->holds) {
+    if (l.ended == lease_end::none && condition->holds) {
         l.condition = std::move(condition);
     } else {
         retire(std::move(condition));

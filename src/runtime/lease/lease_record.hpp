@@ -26,6 +26,8 @@
 #define HOLDFAST_RUNTIME_LEASE_RECORD_HPP
 
 #include <holdfast/detail/lease_data.hpp>
+#include <holdfast/error.hpp>
+#include <holdfast/lease_end.hpp>
 
 #include "runtime/acquire/active_tenure.hpp"
 #include "runtime/services/counters.hpp"
@@ -40,24 +42,23 @@
 
 namespace holdfast::runtime {
 
+/// The result of calls on a lease that has ended.
+inline errc code_of(lease_end e) noexcept {
+    return is_loss(e) ? errc::lease_lost : errc::lease_released;
+}
+
 /// Links a lease that was given up or dropped into the list of the inbox.
 using drop_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_drops>>;
 
 /// The executor's part of a lease.
 class lease_record final : public drop_hook, public detail::lease_data {
 public:
-    enum class end : std::uint8_t {
-        none,
-        lost,
-        released
-    };
-
     /// Called after the record was taken from the pool: makes it a new lease with one share. The
     /// keeper then connects the lease with its tenure.
     void begin(detail::lock_state_ptr of) noexcept {
         lock = std::move(of);
-        ended = end::none;
-        over.store(false, std::memory_order_relaxed);
+        ended = lease_end::none;
+        over.store(lease_end::none, std::memory_order_relaxed);
         detached.store(false, std::memory_order_relaxed);
         shares.store(1, std::memory_order_relaxed);
         shared.store(false, std::memory_order_relaxed);
@@ -73,7 +74,7 @@ public:
     /// Called when the execution context is being destroyed. A lease that still has handles keeps
     /// its lock state for them.
     void abandon(counters& c) noexcept {
-        over.store(true, std::memory_order_release);
+        over.store(lease_end::shut_down, std::memory_order_release);
         discount(c);
         auto const unused = std::move(condition);
         detail::lock_state_ptr last;
@@ -91,8 +92,8 @@ public:
     }
 
     // Small members first: they fit behind those of the base class.
-    end ended = end::released; ///< so are all records in the pool
-    bool dropped = false;      ///< under the inbox's mutex: the last handle is gone
+    lease_end ended = lease_end::released; ///< so are all records in the pool
+    bool dropped = false;                  ///< under the inbox's mutex: the last handle is gone
 
 private:
     std::atomic<bool> counted_{false};
@@ -100,7 +101,7 @@ private:
 public:
     /// Also after the end of the lease: holders read the token of the tenure on any thread.
     boost::intrusive_ptr<active_tenure> tenure;
-    operation_list waiters;          ///< waiting operations: extend and wait_lost
+    operation_list waiters;          ///< waiting operations: extend and wait_end
     renewal_condition_ptr condition; ///< asked before each renewal
 };
 

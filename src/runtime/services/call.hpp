@@ -9,6 +9,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lease_token.hpp>
+#include <holdfast/wait_limit.hpp>
 
 #include <chrono>
 #include <concepts>
@@ -38,11 +39,9 @@ struct renewal_condition {
 using renewal_condition_ptr = std::unique_ptr<renewal_condition>;
 
 struct acquire_call {
-    static constexpr std::chrono::nanoseconds no_limit = std::chrono::nanoseconds::max();
-
     /// Zero or less: it does not wait for a holder.
     std::chrono::nanoseconds limit() const { return time; }
-    bool needs_timer() const { return time.count() > 0 && time != no_limit; }
+    bool needs_timer() const { return time.count() > 0 && time != no_limit.time; }
     void start_at(lease_clock::time_point now) { time = now.time_since_epoch(); }
     lease_clock::time_point started() const { return lease_clock::time_point(time); }
 
@@ -69,12 +68,12 @@ struct extend_call {
     std::optional<std::chrono::nanoseconds> ttl{};
 };
 
-struct wait_lost_call {
+struct wait_end_call {
     static constexpr bool ends_when_cancelled = true;
 
     bool needs_timer() const { return ahead.count() > 0; }
 
-    detail::error_handler handler{};
+    detail::end_handler handler{};
     detail::lease_ref lease{}; ///< until it starts
     std::chrono::nanoseconds ahead{};
     lease_record* record = nullptr;
@@ -87,6 +86,15 @@ struct renew_call {
 
 struct detach_call {
     detail::lease_ref lease{};
+};
+
+struct ready_call {
+    static constexpr bool ends_when_cancelled = true;
+
+    bool needs_timer() const { return limit.time.count() > 0 && limit.time != no_limit.time; }
+
+    detail::error_handler handler{};
+    wait_limit limit{};
 };
 
 struct shutdown_call {
@@ -153,8 +161,8 @@ struct ended_release {
 
 /// std::monostate: of an operation that is not in use.
 using any_call =
-    std::variant<std::monostate, acquire_call, release_call, extend_call, wait_lost_call,
-                 renew_call, detach_call, shutdown_call, drain_call, inspect_call, wait_change_call,
+    std::variant<std::monostate, acquire_call, release_call, extend_call, wait_end_call, renew_call,
+                 detach_call, ready_call, shutdown_call, drain_call, inspect_call, wait_change_call,
                  release_key_call, force_release_call, ended_acquire, ended_release>;
 static_assert(std::is_nothrow_move_constructible_v<any_call> &&
               std::is_nothrow_move_assignable_v<any_call>);

@@ -25,6 +25,8 @@ void completer::complete(operation& op, errc cause, report_ptr report) {
                 send<Call>(op, make_error(cause, std::move(report)));
             } else if constexpr (call_with<Call, detail::inspect_handler>) {
                 send<Call>(op, error(cause), key_report());
+            } else if constexpr (call_with<Call, detail::end_handler>) {
+                send<Call>(op, error(cause), lease_end::none);
             } else if constexpr (call_with<Call, detail::release_handler>) {
                 send<Call>(op, release_result(cause));
             } else {
@@ -47,8 +49,12 @@ void completer::complete(operation& op, errc cause, key_report r) {
         op.call);
 }
 
+void completer::complete(operation& op, lease_end how) {
+    send<wait_end_call>(op, error(), how);
+}
+
 void completer::complete(operation& op, release_result r) {
-    if (!r || !calls_in_place()) return send<release_call>(op, std::move(r));
+    if (!r.confirmed() || !calls_in_place()) return send<release_call>(op, std::move(r));
     keep(op, ended_release{std::move(op.as<release_call>().handler)});
 }
 

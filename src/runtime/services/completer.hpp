@@ -12,6 +12,7 @@
 #include <holdfast/error.hpp>
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
+#include <holdfast/lease_end.hpp>
 
 #include "runtime/services/call.hpp"
 #include "runtime/services/counters.hpp"
@@ -45,6 +46,8 @@ public:
     void complete(operation&, detail::lease_ref);
     void complete(operation&, release_result);
     void complete(operation&, errc, key_report);
+    /// A wait for the end of a lease is over.
+    void complete(operation&, lease_end);
     /// Ends an operation without calling its handler.
     void finish(operation&) noexcept;
 

@@ -6,6 +6,7 @@
 #include <holdfast/clock.hpp>
 
 #include "runtime/services/duration_counter.hpp"
+#include "runtime/services/stall_record.hpp"
 
 #include <array>
 #include <atomic>
@@ -31,10 +32,10 @@ struct counters {
                        .acquire_failed = get(acquire_failed),
                        .rounds = get(rounds),
                        .released = get(released),
-                       .renewals = get(renewals),
-                       .renewals_failed = get(renewals_failed),
+                       .extended = get(extended),
+                       .extend_failed = get(extend_failed),
                        .lost = get(lost),
-                       .handoffs = get(handoffs),
+                       .handovers = get(handovers),
                        .pushes = get(pushes),
                        .wasted_wakeups = get(wasted_wakeups),
                        .split_votes = get(split_votes),
@@ -47,6 +48,7 @@ struct counters {
         s.waits = waits.read();
         s.holds = holds.read();
         s.extensions = extensions.read();
+        s.longest_stall = stalls.longest();
         return s;
     }
     /// An acquire has ended. `waited`: behind a holder.
@@ -55,11 +57,12 @@ struct counters {
         if (waited) waits.add(took);
     }
 
-    counter acquired{0}, acquire_failed{0}, rounds{0}, released{0}, renewals{0}, renewals_failed{0},
-        lost{0}, held{0}, pending{0}, waiters{0}, handoffs{0}, pushes{0}, wasted_wakeups{0},
+    counter acquired{0}, acquire_failed{0}, rounds{0}, released{0}, extended{0}, extend_failed{0},
+        lost{0}, held{0}, pending{0}, waiters{0}, handovers{0}, pushes{0}, wasted_wakeups{0},
         split_votes{0}, raises{0}, observer_failures{0};
     std::array<duration_counter, acquire_outcomes> acquires;
     duration_counter waits, holds, extensions;
+    stall_record stalls;
 };
 
 } // namespace holdfast::runtime

@@ -23,13 +23,14 @@ void event_sink::extended(detail::lease_data const& l, lease_clock::duration too
     notify(&observer::on_extended, e);
 }
 
-void event_sink::lost(detail::lease_data const& l, lease_clock::duration held,
-                      loss cause) const noexcept {
+void event_sink::lost(detail::lease_data const& l, lease_clock::duration held) const noexcept {
     if (observer_ == nullptr) return;
     auto e = about<lost_event>(*l.lock);
     e.fence = l.fence;
     e.held = held;
-    e.cause = cause;
+    e.cause = l.over.load(std::memory_order_relaxed);
+    if (e.cause == lease_end::expired)
+        e.stalled = counters_.stalls.behind(l.deadline.load(std::memory_order_relaxed));
     notify(&observer::on_lost, e);
 }
 
@@ -52,6 +53,11 @@ void event_sink::failed(detail::lock_state const& l, reported_call call, error_c
     e.took = took;
     e.report = report;
     notify(&observer::on_failed, e);
+}
+
+void event_sink::stalled() const noexcept {
+    if (observer_ == nullptr) return;
+    notify(&observer::on_stall, stall_event{.length = counters_.stalls.last(), .at = turn_.time()});
 }
 
 void event_sink::changed(instance_status const& s, instance_state before) const noexcept {

@@ -26,7 +26,7 @@ public:
     event_sink(client_options const& o, turn const& t, counters& c)
         : observer_(o.observer)
         , owned_(o.observer != nullptr ? o.observer->weak_from_this().lock() : nullptr)
-        , owner_label_(o.owner_label.view())
+        , holder_label_(o.holder_label.view())
         , turn_(t)
         , counters_(c) {}
 
@@ -45,11 +45,12 @@ public:
     void acquired(detail::lease_data const&, lease_clock::duration waited,
                   bool handed_over) const noexcept;
     void extended(detail::lease_data const&, lease_clock::duration took) const noexcept;
-    void lost(detail::lease_data const&, lease_clock::duration held, loss) const noexcept;
+    void lost(detail::lease_data const&, lease_clock::duration held) const noexcept;
     void released(detail::lease_data const&, lease_clock::duration held,
                   bool handed_over) const noexcept;
     void failed(detail::lock_state const&, reported_call, error_code, lease_clock::duration took,
                 acquire_report const*) const noexcept;
+    void stalled() const noexcept;
     void changed(instance_status const&, instance_state before) const noexcept;
 
 private:
@@ -57,7 +58,7 @@ private:
     Event about(detail::lock_state const& l) const noexcept {
         Event e;
         e.key = l.key();
-        e.owner_label = owner_label_;
+        e.holder_label = holder_label_;
         e.trace = l.options().trace;
         e.at = turn_.time();
         return e;
@@ -73,7 +74,7 @@ private:
 
     observer* observer_;
     std::shared_ptr<observer> const owned_; ///< keeps the observer alive, if anything does
-    std::string const owner_label_;
+    std::string const holder_label_;
     turn const& turn_;
     counters& counters_;
 };

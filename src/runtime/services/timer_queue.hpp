@@ -94,10 +94,15 @@ public:
         arm();
     }
 
+    /// The time at which the first timer is due. No timer: the end of time.
+    lease_clock::time_point first_due() const noexcept {
+        return queue_.empty() ? lease_clock::time_point::max() : queue_.begin()->when_;
+    }
+
     /// Calls the timers that are late, if there are any: before calls of users, which may depend on
     /// what has ended meanwhile. This thread may have stood still.
     void run_late(lease_clock::time_point now) {
-        if (!queue_.empty() && queue_.begin()->when_ <= now) run_due(now);
+        if (first_due() <= now) run_due(now);
     }
 
     /// Called when the wait was aborted, because the Asio timer was set to an earlier time.

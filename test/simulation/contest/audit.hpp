@@ -24,8 +24,8 @@ public:
                (forgetful_ ? ", forgetful" : "") + ", N " + std::to_string(size()) + ", P " +
                std::to_string(clients_.size()) + ", waiters " + std::to_string(actors_.size()) +
                ", delay " + ms(delay_) + ", hold " + ms(hold_) + ", ttl " + ms(ttl_) +
-               ", timeout " + ms(timeout_) + ", retry " + ms(retry_) + ", handoff " +
-               std::to_string(handoff_limit_) + " and " + ms(handoff_time_) + ", bound " +
+               ", timeout " + ms(timeout_) + ", retry " + ms(retry_) + ", handover " +
+               std::to_string(handover_limit_) + " and " + ms(handover_time_) + ", bound " +
                ms(bound_) + (untracked_ ? ", untracked" : "");
     }
     double cost() const { return cost_; }
@@ -146,10 +146,10 @@ protected:
     /// The limit does not end a tenure that is younger than its try took, unless it is 1.
     void note_hand_over(tenure_state& t) {
         auto const age = local() - t.won;
-        auto const young = handoff_limit_ > 1 && age < t.won - t.begun;
+        auto const young = handover_limit_ > 1 && age < t.won - t.begun;
         if (young) ++young_leases_;
-        if (t.served >= handoff_limit_) ++seen_.beyond_limit;
-        if (age >= handoff_time_ || (t.served >= handoff_limit_ && !young)) overdue_ = true;
+        if (t.served >= handover_limit_) ++seen_.beyond_limit;
+        if (age >= handover_time_ || (t.served >= handover_limit_ && !young)) overdue_ = true;
     }
 
     void joins_line(client& me) const {

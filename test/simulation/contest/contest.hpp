@@ -19,7 +19,7 @@
 //   fairness    each process gets its share
 //   line        fair: a process has one place in a line
 //   order       fair, calm: while a process stands in line, each other one gets few turns
-//   handoff     a tenure keeps to handoff_limit and handoff_time
+//   handover     a tenure keeps to handover_limit and handover_time
 //   storm       few tries are made while the holder stays the same
 //   validity    a lease that is handed over is valid for long enough
 //   forget      an empty queue goes
@@ -79,7 +79,7 @@ public:
                 fail("forget", "an empty queue stays");
         }
         if (calm_) check_measurements();
-        if (overdue_) fail("handoff", "a tenure serves too many leases, or for too long");
+        if (overdue_) fail("handover", "a tenure serves too many leases, or for too long");
         return violation();
     }
 
@@ -675,7 +675,7 @@ private:
                         [](auto const& i) { return i.has.holder == stranger; })) {
             ++seen_.rescued;
         }
-        if (queues_[a.process]->handoffs() != tenures_[t].served) {
+        if (queues_[a.process]->handovers() != tenures_[t].served) {
             fail("S2", "two leases of a tenure have the same fence");
         }
         if (tenures_[t].served++ == 0) tenures_[t].won = local();
@@ -809,8 +809,8 @@ private:
         auto& q = queues_[p];
         h.lease = nullptr;
         if (q && q->hands_over(local(), h.machine.deadline() - local(), h.machine.ttl(),
-                               handoff_limit_, handoff_time_)) {
-            ++seen_.handoffs;
+                               handover_limit_, handover_time_)) {
+            ++seen_.handovers;
             note_hand_over(h);
             auto& next = static_cast<actor&>(q->hand_over());
             h.machine.begin_lease(next.renewed);

@@ -8,7 +8,7 @@ namespace holdfast::test {
 
 /// Counts of events that the properties concern. A run without them proves nothing.
 struct contest_tally {
-    std::uint64_t leases = 0, tenures = 0, handoffs = 0, pushes = 0, wasted = 0, splits = 0,
+    std::uint64_t leases = 0, tenures = 0, handovers = 0, pushes = 0, wasted = 0, splits = 0,
                   stand_backs = 0, own_releases = 0, cancelled = 0, heads_cancelled = 0,
                   cancelled_when_granted = 0, timed_out = 0, refused = 0, given_up = 0,
                   no_quorum = 0, lost = 0, deaths = 0, disconnects = 0, suspects = 0, expiries = 0,
@@ -60,7 +60,7 @@ struct line_rules {
 struct contest_shape {
     unsigned processes, waiters, instances;
     unsigned turns;             ///< tenures for each process
-    unsigned handoff_limit = 0; ///< 0: chance decides
+    unsigned handover_limit = 0; ///< 0: chance decides
     bool steady = false;        ///< messages take equally long, so pushes arrive in order
     bool brief = false;         ///< leases last 1 us or less, and tenures as long as their tries
 };

@@ -168,10 +168,10 @@ protected:
         static constexpr std::array<std::int64_t, 3> retries_ms{5, 50, 250};
         retry_ = std::chrono::milliseconds(retries_ms[below(retries_ms.size())]);
         static constexpr std::array limits{1U, 4U, 64U};
-        handoff_limit_ = limits[below(limits.size())];
-        if (shape && shape->handoff_limit > 0) handoff_limit_ = shape->handoff_limit;
-        static constexpr std::array<std::int64_t, 3> handoffs_ms{0, 5, 50};
-        handoff_time_ = std::chrono::milliseconds(handoffs_ms[below(handoffs_ms.size())]);
+        handover_limit_ = limits[below(limits.size())];
+        if (shape && shape->handover_limit > 0) handover_limit_ = shape->handover_limit;
+        static constexpr std::array<std::int64_t, 3> handovers_ms{0, 5, 50};
+        handover_time_ = std::chrono::milliseconds(handovers_ms[below(handovers_ms.size())]);
         brief_ = shape && shape->brief;
         // Not too short, or a tenure that is as long as its try serves thousands of leases.
         auto const shortest = calm_ && !brief_ ? delay_ / 16 : duration(1us);
@@ -247,9 +247,9 @@ protected:
          freezes_ = false, untracked_ = false;
     bool const silent_;
     line_rules const line_rules_;
-    duration ttl_{}, timeout_{}, delay_{}, retry_{}, handoff_time_{}, hold_{}, bound_{},
+    duration ttl_{}, timeout_{}, delay_{}, retry_{}, handover_time_{}, hold_{}, bound_{},
         decided_within_{};
-    unsigned handoff_limit_ = 1;
+    unsigned handover_limit_ = 1;
     std::uint64_t key_ = 0;
     std::deque<actor> actors_;
     std::deque<tenure_state> tenures_;

@@ -97,7 +97,7 @@ private:
             0; ///< commands of the acquire under way, and steps that the client itself will take
         unsigned rounds = 0; ///< rounds of raises
         unsigned lifts = 0;
-        unsigned handoffs = 0;
+        unsigned handovers = 0;
         bool at_arbiter = false;
         bool undecided = false; ///< a raise failed, and the votes were no quorum any more
         bool won = false;
@@ -586,7 +586,7 @@ private:
         auto& its = tenures_[t];
         if (!protocol::is_fence_count(its.is.number()))
             return fail("S2", "a number that no tenure may have");
-        auto const fence = protocol::fence_of(its.is.number(), its.handoffs);
+        auto const fence = protocol::fence_of(its.is.number(), its.handovers);
         if (std::find(issued_.begin(), issued_.end(), fence) != issued_.end()) {
             fail("S2", "two leases have the same fence");
         }
@@ -611,8 +611,8 @@ private:
     void hand_over(unsigned t) {
         auto& its = tenures_[t];
         if (its.over || its.is.phase() != phase::held || !its.is.fenced()) return;
-        ++seen_.handoffs;
-        ++its.handoffs;
+        ++seen_.handovers;
+        ++its.handovers;
         issue(t);
     }
 

@@ -12,7 +12,7 @@ struct fence_tally {
                   won_by_raise = 0, lifted = 0, won_after_lift = 0, raises_denied = 0,
                   raises_unknown = 0, raises_unsent = 0, ended_by_raise = 0,
                   saved_by_late_grant = 0, stale_raises = 0, expired_in_raise = 0,
-                  cancelled_in_raise = 0, expiries = 0, handoffs = 0, extended = 0, healed = 0,
+                  cancelled_in_raise = 0, expiries = 0, handovers = 0, extended = 0, healed = 0,
                   lost = 0, released = 0, pauses = 0, stale_hints = 0, hints_ignored = 0,
                   hints_behind = 0, clock_jumps = 0, freezes = 0, breaks = 0, ghosts = 0,
                   timeouts = 0, crashes = 0, forgotten = 0, restored = 0, forgetful_grants = 0,

@@ -53,7 +53,7 @@ std::string complaint_about(Make make) {
 
 lost_event lost(std::string_view key, lease_clock::duration after = 0s) {
     auto e = about<lost_event>(key, after);
-    e.owner_label = "web-1";
+    e.holder_label = "web-1";
     e.fence = 7;
     e.held = 1500ms;
     return e;

@@ -22,7 +22,7 @@ client_options built_from_strings(int number) {
     std::string const name(100, 'n');
     client_options o;
     o.key_prefix = prefix;
-    o.owner_label = label;
+    o.holder_label = label;
     o.connection_name = name;
     return o;
 }
@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(options_that_a_function_builds_from_its_strings_keep_them) 
     auto const one = built_from_strings(1);
     auto const two = built_from_strings(2);
     BOOST_TEST(one.key_prefix.view() == "a prefix that is longer than a short string: 1");
-    BOOST_TEST(one.owner_label.view() == "worker-with-a-long-name-1");
+    BOOST_TEST(one.holder_label.view() == "worker-with-a-long-name-1");
     BOOST_TEST(one.connection_name.view() == std::string(100, 'n'));
     BOOST_TEST(two.key_prefix.view() == "a prefix that is longer than a short string: 2");
 }

@@ -89,11 +89,11 @@ BOOST_AUTO_TEST_CASE(an_instance_counts_from_one_to_below_the_limit) {
     BOOST_TEST(!protocol::is_fence_count(std::numeric_limits<std::uint64_t>::max()));
 }
 
-BOOST_AUTO_TEST_CASE(fences_grow_with_handoffs_and_more_with_tenures) {
+BOOST_AUTO_TEST_CASE(fences_grow_with_handovers_and_more_with_tenures) {
     BOOST_TEST(protocol::fence_of(1, 0) == 100U);
     BOOST_TEST(protocol::fence_of(1, 1) == 101U);
     BOOST_TEST(protocol::fence_of(7, 99) + 1 == protocol::fence_of(8, 0));
-    static_assert(holdfast::max_handoff_limit == protocol::leases_per_number);
+    static_assert(holdfast::max_handover_limit == protocol::leases_per_number);
 }
 
 BOOST_AUTO_TEST_CASE(a_floating_point_number_represents_each_fence) {
@@ -649,23 +649,23 @@ BOOST_AUTO_TEST_CASE(a_tenure_without_a_fence_is_not_handed_to_who_wants_one) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_tenure_counts_its_handoffs_from_none) {
+BOOST_AUTO_TEST_CASE(a_tenure_counts_its_handovers_from_none) {
     waiters w;
     w.trying();
     w.q.won(at(1s));
-    BOOST_TEST(w.q.handoffs() == 0U);
+    BOOST_TEST(w.q.handovers() == 0U);
     w.q.hand_over();
-    BOOST_TEST(w.q.handoffs() == 1U);
+    BOOST_TEST(w.q.handovers() == 1U);
     BOOST_REQUIRE(w.q.join(w.a));
     w.q.hand_over();
-    BOOST_TEST(w.q.handoffs() == 2U);
+    BOOST_TEST(w.q.handovers() == 2U);
     w.q.released(at(1s));
     BOOST_REQUIRE(w.q.join(w.a));
     BOOST_REQUIRE(
         (w.q.next(at(10s), instance_set::first(3)).effect == protocol::queue_effect::try_all));
     w.q.try_begun(at(10s));
     w.q.won(at(11s));
-    BOOST_TEST(w.q.handoffs() == 0U);
+    BOOST_TEST(w.q.handovers() == 0U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

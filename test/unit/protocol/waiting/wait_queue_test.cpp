@@ -548,7 +548,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_with_fences_serves_a_hundred_leases_at_most) {
     }
     BOOST_REQUIRE(q.join(b));
     BOOST_TEST(!q.hands_over(at(2ms - 1ns), ttl, ttl, 2, 50ms));
-    BOOST_TEST(q.handoffs() == 99U);
+    BOOST_TEST(q.handovers() == 99U);
 }
 
 BOOST_AUTO_TEST_CASE(nobody_stands_back_from_a_key_that_nobody_else_wants) {
@@ -808,14 +808,14 @@ BOOST_AUTO_TEST_CASE(a_held_key_is_not_adopted) {
 
 BOOST_AUTO_TEST_CASE(an_adopted_tenure_counts_the_leases_before) {
     a.adopts = true;
-    a.handoffs = 7;
+    a.handovers = 7;
     held();
-    BOOST_TEST(q.handoffs() == 7U);
+    BOOST_TEST(q.handovers() == 7U);
     BOOST_REQUIRE(q.join(b));
     BOOST_TEST(!q.hands_over(at(2ms), ttl, ttl, 8, 1h));
     BOOST_TEST(q.hands_over(at(2ms), ttl, ttl, 9, 1h));
     BOOST_TEST((&q.hand_over() == &b));
-    BOOST_TEST(q.handoffs() == 8U);
+    BOOST_TEST(q.handovers() == 8U);
 }
 
 //
@@ -849,10 +849,10 @@ BOOST_AUTO_TEST_CASE(a_queue_that_has_handed_over_is_not_folded) {
 
 BOOST_AUTO_TEST_CASE(a_queue_of_a_tenure_that_was_handed_over_elsewhere_is_not_folded) {
     a.adopts = true;
-    a.handoffs = 3;
+    a.handovers = 3;
     held();
     BOOST_TEST((next(2ms) == queue_effect::none));
-    BOOST_TEST(q.handoffs() == 3U);
+    BOOST_TEST(q.handovers() == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(a_queue_that_knows_of_others_is_not_folded) {
@@ -902,7 +902,7 @@ BOOST_AUTO_TEST_CASE(an_unfolded_queue_is_held) {
     q = basic_wait_queue<waiting_rules>(3, {at(5ms), round_trip, true});
     BOOST_TEST(q.held());
     BOOST_TEST(q.seen_held());
-    BOOST_TEST(q.handoffs() == 0U);
+    BOOST_TEST(q.handovers() == 0U);
     BOOST_TEST(q.counts().tenures == 1U);
     BOOST_TEST(q.counts().tries == 1U);
     BOOST_TEST((next(6ms) == queue_effect::fold));
@@ -914,7 +914,7 @@ BOOST_AUTO_TEST_CASE(an_unfolded_queue_is_held) {
     BOOST_TEST(q.hands_over(at(24ms), ttl, ttl, 2, 20ms));
     BOOST_TEST(!q.hands_over(at(25ms), ttl, ttl, 2, 20ms)); // since it was won
     BOOST_TEST(&q.hand_over() == &b);
-    BOOST_TEST(q.handoffs() == 1U);
+    BOOST_TEST(q.handovers() == 1U);
     BOOST_TEST(!q.hands_over(at(24ms), ttl, ttl, 2, 20ms)); // the limit
     q.released(at(30ms));
     BOOST_REQUIRE(q.wake().has_value());

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(later_acquires_get_the_key_in_their_order) {
         BOOST_TEST(c->granted());
         holder = c;
     }
-    BOOST_TEST(count.handoffs.load() == 3U);
+    BOOST_TEST(count.handovers.load() == 3U);
     BOOST_TEST(count.rounds.load() == 1U);
     BOOST_TEST(asked(command::release) == 0U);
 }
@@ -95,12 +95,12 @@ BOOST_AUTO_TEST_CASE(a_waiter_with_a_fence_gets_no_lease_of_a_tenure_without) {
     at(2ms, [&] { next = &acquire(1min, {.fencing = true}); });
     at(3ms, [&] { release(first); });
     BOOST_TEST(!next->granted());
-    BOOST_TEST(count.handoffs.load() == 0U);
+    BOOST_TEST(count.handovers.load() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(hand_overs_end_at_the_limits) {
-    for (lock_options const& limited : {lock_options{.handoff_limit = 2, .handoff_time = 1h},
-                                        lock_options{.handoff_time = 100ms}}) {
+    for (lock_options const& limited : {lock_options{.handover_limit = 2, .handover_time = 1h},
+                                        lock_options{.handover_time = 100ms}}) {
         held_keys k;
         auto& first = k.hold(0ms, limited);
         call *second = nullptr, *third = nullptr;
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(the_deadline_of_a_lost_lease_ends_its_tenure) {
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_that_came_after_the_loss_gets_the_rest_of_the_tenure) {
-    lock_options const limited{.ttl = 1s, .max_hold = 300ms, .handoff_time = 1s};
+    lock_options const limited{.ttl = 1s, .max_hold = 300ms, .handover_time = 1s};
     auto& c = hold(0ms, limited);
     wait_until(286ms);
     BOOST_TEST(!c.held());
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_came_after_the_loss_gets_the_rest_of_the_tenu
     at(290ms, [&] { next = &acquire(1min, limited); });
     wait_until(301ms);
     BOOST_TEST(next->granted());
-    BOOST_TEST(count.handoffs.load() == 1U);
+    BOOST_TEST(count.handovers.load() == 1U);
     BOOST_TEST(count.rounds.load() == 1U);
 }
 

@@ -66,11 +66,11 @@ BOOST_AUTO_TEST_CASE(a_call_has_a_timer_if_its_wait_is_limited) {
     auto const c = std::make_shared<caller>();
     auto const has_timer = [&](any_call&& of) { return c->call(std::move(of))->timer != nullptr; };
     BOOST_TEST(has_timer(acquire_call{.time = 1s}));
-    BOOST_TEST(has_timer(wait_lost_call{.ahead = 1s}));
+    BOOST_TEST(has_timer(wait_end_call{.ahead = 1s}));
     BOOST_TEST(!has_timer(acquire_call{.time = acquire_call::no_limit}));
     BOOST_TEST(!has_timer(acquire_call{.time = 0s}));
     BOOST_TEST(!has_timer(acquire_call{.time = -1s}));
-    BOOST_TEST(!has_timer(wait_lost_call{.ahead = 0s}));
+    BOOST_TEST(!has_timer(wait_end_call{.ahead = 0s}));
     BOOST_TEST(!has_timer(extend_call{.ttl = 1s}));
 }
 
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_call_whose_timer_cannot_be_made_was_not_made) {
     auto const acquired = [](detail::delivery, error, lease) {};
     auto const told = [](detail::delivery, error) {};
     any_call calls[] = {acquire_call{.handler = acquired, .time = 1s},
-                        wait_lost_call{.handler = told, .ahead = 1s}};
+                        wait_end_call{.handler = told, .ahead = 1s}};
     for (auto& call : calls) {
         auto const begun = c->begun.size();
         test::fail_allocation(0, everywhere);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_call_whose_timer_cannot_be_made_was_not_made) {
     }
     // Unchanged
     BOOST_TEST(static_cast<bool>(std::get<acquire_call>(calls[0]).handler));
-    BOOST_TEST(static_cast<bool>(std::get<wait_lost_call>(calls[1]).handler));
+    BOOST_TEST(static_cast<bool>(std::get<wait_end_call>(calls[1]).handler));
     // The object was given back: the next call has it.
     auto* const next = c->call(acquire_call{.time = 1s});
     BOOST_TEST(next == first + 1);
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_timer_is_used_again_with_its_operation) {
     c->inbox.ask_for_turn();
     c->context.restart();
     c->context.poll();
-    auto* const again = c->call(wait_lost_call{.ahead = 1s});
+    auto* const again = c->call(wait_end_call{.ahead = 1s});
     BOOST_TEST(again == op);
     BOOST_TEST(again->timer.get() == timer);
 }

@@ -104,7 +104,7 @@ public:
     /// Waits for the loss; the handler is called `ahead` of the deadline.
     void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
         keeper.start_wait_lost(make_operation(
-            wait_lost_call{.handler = noting(result), .lease = first.handle, .ahead = ahead}));
+            wait_end_call{.handler = noting(result), .lease = first.handle, .ahead = ahead}));
     }
     void extend(std::optional<error>& result) {
         concerned = keeper.start_extend(
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_release_hands_the_tenure_to_the_next_waiter) {
     k.second.handle = k.queue.tenure->lease;
     BOOST_TEST(k.state().over.load());
     BOOST_TEST(!k.second.handle->over.load());
-    BOOST_TEST(k.count.handoffs.load() == 1U);
+    BOOST_TEST(k.count.handovers.load() == 1U);
     BOOST_TEST(k.fakes[0]->questions.empty()); // a hand-over sends nothing to the instances
 }
 
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(the_watchdog_extends_while_the_lease_is_condition) {
     k.wait_until(334ms);
     BOOST_REQUIRE(k.fakes[0]->questions.size() == 1U);
     k.at(335ms, [&] { k.answer_all(command::extend, verdict::yes); });
-    BOOST_TEST(k.count.renewals.load() == 1U);
+    BOOST_TEST(k.count.extended.load() == 1U);
 
     k.at(336ms, [&] {
         k.keeper.start_renew(k.make_operation(renew_call{

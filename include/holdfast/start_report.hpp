@@ -1,0 +1,36 @@
+#ifndef HOLDFAST_START_REPORT_HPP
+#define HOLDFAST_START_REPORT_HPP
+
+#include <holdfast/detail/api.hpp>
+
+#include <chrono>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+namespace holdfast {
+
+/// What at_most_every() found and did.
+struct HOLDFAST_API start_report {
+    std::string key;      ///< of the lock, with the client's prefix
+    bool ran = false;     ///< the body ran, to its end
+    bool running = false; ///< it did not, as another holder has the lock now
+    /// Who began the last run: "this client", or the client_options::holder_label of another. Empty
+    /// if that has none, or if it is not known.
+    std::string holder{};
+    /// How long ago the last run began, by the interval of this call. Empty if it is not known;
+    /// zero if the body ran now.
+    std::optional<std::chrono::milliseconds> since{};
+    /// The time until the next run is due. Empty if it is not known.
+    std::optional<std::chrono::milliseconds> due{};
+
+    /// One line: `cleanup: began 12 min ago at web-2, due in 48 min`.
+    std::string to_string() const;
+};
+
+/// As start_report::to_string().
+HOLDFAST_API std::ostream& operator<<(std::ostream&, start_report const&);
+
+} // namespace holdfast
+
+#endif
