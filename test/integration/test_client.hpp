@@ -161,7 +161,7 @@ struct test_client {
         BOOST_REQUIRE(until([&] { return done; }));
         return result;
     }
-    [[nodiscard]] bool releases(lease& held) { return static_cast<bool>(release(held)); }
+    [[nodiscard]] bool releases(lease& held) { return release(held).confirmed(); }
 
     // Runs the client, and the clients that run with it, until the predicate is true.
     template <class Predicate>
