@@ -153,6 +153,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/names_test.cpp
     integration/observer_events_test.cpp
     integration/outages_test.cpp
+    integration/combined_calls_test.cpp
     integration/periodic_test.cpp
     integration/proxies_test.cpp
     integration/replicas_test.cpp
