@@ -43,6 +43,7 @@ endif()
 # The includes of all blocks go to the front.
 set(usual "#include <holdfast/holdfast.hpp>
 #include <boost/asio.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <iostream>
 #include <thread>
 ")

@@ -154,6 +154,8 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/names_test.cpp
     integration/observer_events_test.cpp
     integration/outages_test.cpp
+    integration/combined_calls_test.cpp
+    integration/periodic_test.cpp
     integration/proxies_test.cpp
     integration/replicas_test.cpp
     integration/replicated_test.cpp
@@ -162,6 +164,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/rights_test.cpp
     integration/section_test.cpp
     integration/section_lease_test.cpp
+    integration/section_limits_test.cpp
     integration/section_steps_test.cpp
     integration/sentinel_groups_test.cpp
     integration/setups_test.cpp
@@ -182,6 +185,7 @@ holdfast_test(basics NAMED integration SOURCES
     integration/cancellation_test.cpp
     integration/drain_test.cpp
     integration/minority_test.cpp
+    integration/readiness_test.cpp
     integration/refusals_test.cpp
     integration/reports_test.cpp)
 # Its own executable: its tests are long, and start groups of servers.

@@ -15,8 +15,8 @@ struct HOLDFAST_API start_report {
     std::string key;      ///< of the lock, with the client's prefix
     bool ran = false;     ///< the body ran, to its end
     bool running = false; ///< it did not, as another holder has the lock now
-    /// Who began the last run: "this client", or the client_options::holder_label of another. Empty
-    /// if that has none, or if it is not known.
+    /// Who began the last run: its client_options::holder_label. Empty if that client has none, or
+    /// if it is not known.
     std::string holder{};
     /// How long ago the last run began, by the interval of this call. Empty if it is not known;
     /// zero if the body ran now.

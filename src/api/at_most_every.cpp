@@ -68,6 +68,16 @@ std::chrono::milliseconds longest_early(std::chrono::milliseconds interval) noex
     return std::min<std::chrono::milliseconds>(interval / 60, std::chrono::minutes(1));
 }
 
+start_report report_of_run(lock const& of, std::chrono::milliseconds interval) {
+    start_report r;
+    r.key = of.key();
+    r.ran = true;
+    r.holder = access::state_of(of)->engine().holder_label();
+    r.since = std::chrono::milliseconds(0);
+    r.due = interval;
+    return r;
+}
+
 start_report report_of(key_report const& mark, lock const& of, std::chrono::milliseconds interval) {
     start_report r;
     r.key = of.key();

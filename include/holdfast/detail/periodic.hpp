@@ -43,6 +43,7 @@ inline constexpr std::chrono::seconds longest_look{1};
 HOLDFAST_API lock make_start_mark(lock const& of, std::chrono::milliseconds interval);
 /// How long a call waits for the end of an interval that is nearly over.
 HOLDFAST_API std::chrono::milliseconds longest_early(std::chrono::milliseconds interval) noexcept;
+HOLDFAST_API start_report report_of_run(lock const& of, std::chrono::milliseconds interval);
 /// The last run, by its mark.
 HOLDFAST_API start_report report_of(key_report const& mark, lock const& of,
                                     std::chrono::milliseconds interval);
@@ -66,8 +67,9 @@ struct marked_body {
             auto const seen = co_await inspect();
             auto found = report_of(seen, on, interval);
             if (!found.due || *found.due > longest_early(interval)) co_return found;
-            taken = co_await mark.try_acquire_for(*found.due + longest_look,
-                                                  asio::as_tuple(asio::deferred));
+            auto second = co_await mark.try_acquire_for(*found.due + longest_look,
+                                                        asio::as_tuple(asio::deferred));
+            taken = std::move(second);
             if (std::get<0>(taken) == errc::wait_timeout) {
                 auto const now = co_await inspect();
                 co_return report_of(now, on, interval);
@@ -76,18 +78,15 @@ struct marked_body {
         if (std::get<0>(taken)) throw_error(std::get<0>(taken));
         std::get<1>(taken).detach();
         co_await std::invoke(body, held);
-        start_report done;
-        done.key = on.key();
-        done.ran = true;
-        done.holder = "this client";
-        done.since = std::chrono::milliseconds(0);
-        done.due = interval;
+        auto done = report_of_run(on, interval);
         co_return done;
     }
 
     asio::awaitable<key_report, Executor> inspect() const {
+        // Named: g++ 12 destroys such a temporary twice.
+        initiate_inspect const call{{access::state_of(mark)}};
         auto found = co_await asio::async_initiate<asio::deferred_t const, void(error, key_report)>(
-            initiate_inspect{{access::state_of(mark)}}, asio::deferred);
+            call, asio::deferred);
         co_return found;
     }
 };

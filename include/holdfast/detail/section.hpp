@@ -285,7 +285,7 @@ void check_body() {
 }
 
 template <class Body, class Token>
-auto start_section(lock const& on, wait_limit limit, Body&& body, Token& token) {
+auto start_section(lock const& on, wait_limit limit, Body&& body, Token&& token) {
     check_body<Body>();
     auto const executor = on.get_executor();
     require_context(executor);
