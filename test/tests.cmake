@@ -171,6 +171,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/shared_library_test.cpp
     integration/shares_test.cpp
     integration/support_test.cpp
+    integration/stalls_test.cpp
     integration/threads_test.cpp
     integration/tls_errors_test.cpp
     integration/tls_rotation_test.cpp
