@@ -1,7 +1,5 @@
 // Holders hear of a loss in time: ahead of the deadline if they ask for that, by the deadline
 // however many they are, and at their first check after a stop.
-#include <holdfast/observer.hpp>
-
 #include "integration/attempt.hpp"
 #include "integration/child.hpp"
 #include "integration/loss_wait.hpp"
@@ -18,7 +16,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -469,15 +466,6 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
             BOOST_TEST((held.deadline() == deadline));
             BOOST_TEST(!held.held());
             BOOST_TEST(held.ended_by() == lease_end::expired);
-            // The loop stood still from the time of its next work to the deadline.
-            BOOST_TEST((held.stalled() >= stall_threshold));
-            BOOST_TEST((held.stalled() <= client.locks.stats().longest_stall));
-            std::ostringstream text;
-            text << held;
-            auto const stalled =
-                std::chrono::duration_cast<std::chrono::milliseconds>(held.stalled()).count();
-            BOOST_TEST(text.str() == "lease of \"k\", expired, as the event loop stood still for " +
-                                         std::to_string(stalled) + " ms");
             if (!watchdog) BOOST_TEST((how == errc::lease_lost), how.what());
             BOOST_TEST((client.release(held) == errc::lease_lost));
             BOOST_TEST(client.locks.stats().extended == 0U);

@@ -70,6 +70,20 @@ BOOST_AUTO_TEST_CASE(a_lease_that_expired_without_a_stall_does_not_say_so) {
     if (log.stalls.empty()) BOOST_TEST((log.lost->stalled == 0ns));
 }
 
+// The deadline is near the stall, but the lease outlives it.
+BOOST_AUTO_TEST_CASE(a_lease_that_was_not_lost_has_no_stall_behind_it) {
+    fleet servers(1);
+    stall_log log;
+    test_client client(servers, observed(log));
+    auto held = client.hold("k", {.ttl = renewed_ttl});
+    stand_still(renewed_ttl / 3 * 2);
+    BOOST_REQUIRE(client.until([&] { return !log.stalls.empty(); }));
+    BOOST_TEST(held.ended_by() == lease_end::none);
+    BOOST_TEST(held.stalled().count() == 0);
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(held.stalled().count() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_loop_that_is_blocked_again_and_again_is_told_a_few_times) {
     fleet servers(1);
     stall_log log;
