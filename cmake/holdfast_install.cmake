@@ -58,6 +58,7 @@ function(holdfast_install library folder)
         DESTINATION "${config_dir}" ${ARGN})
     install(FILES "${made}/holdfast-config.cmake"
         "${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/holdfast_boost.cmake"
         DESTINATION "${config_dir}" ${ARGN})
     install(FILES "${made}/holdfast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${ARGN})
     install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}"

@@ -3,6 +3,7 @@
 #define HOLDFAST_DETAIL_SECTION_HPP
 
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lock.hpp>
