@@ -49,6 +49,7 @@ endforeach()
 file(MAKE_DIRECTORY "${installed}/lib/empty")
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" --target uninstall
     RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
+string(REGEX REPLACE "[ \n]+" " " out "${out}") # CMake breaks the lines of its errors
 if(result EQUAL 0 OR NOT out MATCHES "install_manifest.txt does not exist")
     message(FATAL_ERROR "uninstall without an installation:\n${out}")
 endif()

@@ -49,6 +49,6 @@ commands=$(block 'Take a lock' 2)
 commands=${commands//\/opt\/holdfast/$prefix}
 commands=${commands//\/path\/to\/boost/$boost}
 [[ $commands == *"$prefix"* && $commands == *"$boost"* ]] || fail "no folders in: $commands"
-said=$(cd "$work/project" && export CXX="$compiler" HOLDFAST_README_INSTANCE="127.0.0.1:$port" &&
-    eval "set -e; $commands" 2>&1) || fail "$commands: $said"
+said=$(cd "$work/project" && CXX=$compiler HOLDFAST_README_INSTANCE=127.0.0.1:$port \
+    bash -ec "$commands" 2>&1) || fail "$commands: $said"
 [[ $said == *'seat 12 is ours'* ]] || fail "the program did not get its lock: $said"

@@ -83,6 +83,8 @@ check_program() { # form folder
     local pc flags
     pc=$(dirname "$(find "$2/usr" -name holdfast.pc)")
     # As doc/install.md says.
+    [ -n "$(PKG_CONFIG_PATH=$pc pkg-config --variable=boost_includedir holdfast)" ] ||
+        fail "$1: holdfast.pc has no boost_includedir"
     flags=$(PKG_CONFIG_PATH=$pc pkg-config --define-variable="boost_includedir=$boost" \
         --cflags --libs holdfast)
     # shellcheck disable=SC2086 # flags are words
