@@ -115,7 +115,8 @@ std::shared_ptr<participant::giving_back> participant::begin_release(holdfast::l
 void participant::finish(giving_back const& of) {
     run_until("the end of release", [&] { return of.done; });
     show_commands();
-    journal_.line(name_, "release()  -> " + (of.how ? "released" : of.how.code().message()));
+    auto const& how = of.how;
+    journal_.line(name_, "release()  -> " + (how.confirmed() ? "released" : how.code().message()));
 }
 
 holdfast::release_result participant::release(holdfast::lease& held) {

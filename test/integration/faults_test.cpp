@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(memory_is_bounded_while_an_instance_hangs) {
         for (int i = 0; i < pairs_each; ++i) {
             auto l = co_await lock.acquire();
             auto const result = co_await l.release();
-            if (!result) throw system_error(result.code());
+            if (!result.confirmed()) throw system_error(result.code());
             ++pairs;
             most_pending = std::max(most_pending, client.locks.instances()[0].pending_releases);
         }
@@ -412,7 +412,8 @@ BOOST_AUTO_TEST_CASE(scripts_that_a_server_forgot_are_sent_again) {
     for (int i = 0; i < 100; ++i) many.push_back(client.hold("k" + std::to_string(i)));
     forget_scripts(servers);
     auto released = 0;
-    for (auto& held : many) held.release([&](release_result r) { released += r ? 1 : 0; });
+    for (auto& held : many)
+        held.release([&](release_result r) { released += r.confirmed() ? 1 : 0; });
     BOOST_TEST(client.until([&] { return released == 100; }), released);
     check_nothing_left(client, servers);
 

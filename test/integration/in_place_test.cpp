@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(handlers_of_releases_that_fail_are_sent_to_the_executor) {
         BOOST_TEST(order == "fo");
         order.clear();
         held.release([&](release_result) {
-            held.release([&](release_result r) { order += r ? '?' : 'f'; });
+            held.release([&](release_result r) { order += r.confirmed() ? '?' : 'f'; });
             other();
         });
         BOOST_TEST(client.until([&] { return order.size() == 2; }));

@@ -60,8 +60,8 @@ BOOST_AUTO_TEST_CASE(a_shorter_ttl_counts_from_the_call_on) {
     server s;
     test_client client({s.address()});
     auto held = client.hold("k");
-    std::optional<lease_end> end;
-    held.wait_end(noting(end));
+    std::optional<lease_end> how;
+    held.wait_end(noting(how));
     auto const lock_wait = held.deadline();
     BOOST_TEST(!extend(client, held, 2s));
     BOOST_TEST((held.deadline() < lock_wait));
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_shorter_ttl_counts_from_the_call_on) {
     auto const end = lease_clock::now() + 2500ms;
     BOOST_REQUIRE(client.until([&] { return lease_clock::now() >= end; }));
     BOOST_TEST(held.held());
-    BOOST_TEST(!end.has_value());
+    BOOST_TEST(!how.has_value());
     BOOST_TEST(client.releases(held));
 }
 

@@ -1,5 +1,7 @@
 // Holders hear of a loss in time: ahead of the deadline if they ask for that, by the deadline
 // however many they are, and at their first check after a stop.
+#include <holdfast/observer.hpp>
+
 #include "integration/attempt.hpp"
 #include "integration/child.hpp"
 #include "integration/loss_wait.hpp"

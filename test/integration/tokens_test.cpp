@@ -37,6 +37,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -390,10 +391,9 @@ BOOST_AUTO_TEST_CASE(handlers_run_on_their_own_executor) {
     auto const strand = asio::make_strand(pool.get_executor());
     std::atomic<int> done{0}, elsewhere{0};
     lease held;
-    auto const here = [&](auto... results) {
-        if constexpr (sizeof...(results) == 2) {
-            ((void)std::tie(results...), held = std::move(std::get<1>(std::tie(results...))));
-        }
+    auto const here = [&]<class... Results>(Results... results) {
+        if constexpr ((std::is_same_v<Results, lease> || ...))
+            held = std::move(std::get<lease&>(std::tie(results...)));
         if (!strand.running_in_this_thread()) ++elsewhere;
         ++done;
     };

@@ -67,18 +67,21 @@ BOOST_AUTO_TEST_CASE(a_call_has_a_timer_if_its_wait_is_limited) {
     auto const has_timer = [&](any_call&& of) { return c->call(std::move(of))->timer != nullptr; };
     BOOST_TEST(has_timer(acquire_call{.time = 1s}));
     BOOST_TEST(has_timer(wait_end_call{.ahead = 1s}));
-    BOOST_TEST(!has_timer(acquire_call{.time = acquire_call::no_limit}));
+    BOOST_TEST(!has_timer(acquire_call{.time = no_limit.time}));
     BOOST_TEST(!has_timer(acquire_call{.time = 0s}));
     BOOST_TEST(!has_timer(acquire_call{.time = -1s}));
     BOOST_TEST(!has_timer(wait_end_call{.ahead = 0s}));
+    BOOST_TEST(has_timer(ready_call{.limit = wait_for(1s)}));
+    BOOST_TEST(!has_timer(ready_call{.limit = no_limit}));
+    BOOST_TEST(!has_timer(ready_call{.limit = try_now}));
     BOOST_TEST(!has_timer(extend_call{.ttl = 1s}));
 }
 
 BOOST_AUTO_TEST_CASE(a_call_whose_timer_cannot_be_made_was_not_made) {
     auto const c = std::make_shared<caller>();
-    auto* const first = c->call(acquire_call{.time = acquire_call::no_limit});
+    auto* const first = c->call(acquire_call{.time = no_limit.time});
     auto const acquired = [](detail::delivery, error, lease) {};
-    auto const told = [](detail::delivery, error) {};
+    auto const told = [](detail::delivery, error, lease_end) {};
     any_call calls[] = {acquire_call{.handler = acquired, .time = 1s},
                         wait_end_call{.handler = told, .ahead = 1s}};
     for (auto& call : calls) {
