@@ -117,7 +117,7 @@ if(TARGET holdfast_command)
         integration/command_run_test.cpp
         integration/command_watch_test.cpp)
 endif()
-holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
+holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES ${command_tests}
     integration/adoptions_test.cpp
     integration/bad_input_test.cpp
     integration/bursts_test.cpp
@@ -128,6 +128,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/contention_test.cpp
     integration/credentials_test.cpp
     integration/crowd_test.cpp
+    integration/embedded_instances_test.cpp
     integration/fair_locks_test.cpp
     integration/faults_test.cpp
     integration/fence_counters_test.cpp

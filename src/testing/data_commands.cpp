@@ -190,15 +190,11 @@ reply lrem(database& d, command_line const& words) {
     auto const all = look_up<database::list>(d, words[1]);
     if (all.wrong) return wrong_type();
     if (all.value == nullptr) return truth(false);
-    auto const found = std::count(all.value->begin(), all.value->end(), words[3]);
+    std::int64_t const found = std::count(all.value->begin(), all.value->end(), words[3]);
     if (found == 0) return truth(false);
     // So many from the front, or from the back if the number is negative. Zero: all.
     auto const backwards = *n < 0;
-    auto const most = *n == 0  ? found
-                      : *n > 0 ? std::min<std::int64_t>(*n, found)
-                      : *n == std::numeric_limits<std::int64_t>::min()
-                          ? found
-                          : std::min<std::int64_t>(-*n, found);
+    auto const most = *n == 0 ? found : backwards ? -std::max(*n, -found) : std::min(*n, found);
     d.edit(words[1], [&](database::list& l) {
         if (backwards) std::reverse(l.begin(), l.end());
         for (std::int64_t i = 0; i < most; ++i) l.erase(std::find(l.begin(), l.end(), words[3]));

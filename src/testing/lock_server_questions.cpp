@@ -58,7 +58,7 @@ reply lock_server::hello(client& c, command_line const& words) {
             name = words[i + 1];
             i += 2;
         } else {
-            return reply::error("ERR Syntax error in HELLO option '" + option + "'");
+            return reply::error("ERR Syntax error in HELLO option '" + words[i] + "'");
         }
     }
     c.protocol = protocol;
@@ -132,9 +132,9 @@ reply lock_server::caching(client& c, command_line const& words) {
 reply lock_server::config(client&, command_line const& words) {
     if (lower(words[1]) != "get" || words.size() < 3) return unknown_part("CONFIG", words[1]);
     std::array<std::pair<std::string_view, std::string>, 5> const settings{{
+        {"no-appendfsync-on-rewrite", "no"},
         {"appendonly", "no"},
         {"appendfsync", "everysec"},
-        {"no-appendfsync-on-rewrite", "no"},
         {"maxmemory-policy", "noeviction"},
         {"tracking-table-max-keys", std::to_string(key_watches::max_keys)},
     }};
