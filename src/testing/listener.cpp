@@ -244,20 +244,23 @@ void listener::after_commands() {
 }
 
 void listener::write(connection_ptr const& c) {
-    if (c->closed || c->writes || state_ == state::frozen) return;
+    if (c->closed) return;
     auto& out = c->client.out;
-    error_code ec;
-    while (!out.empty() && !ec) out.erase(0, c->socket.write_some(asio::buffer(out), ec));
-    if (ec && ec != asio::error::would_block) return close(*c);
-    if (out.empty()) {
-        if (c->client.is_over) close(*c);
-        return;
+    if (!c->writes && state_ != state::frozen) {
+        error_code ec;
+        while (!out.empty() && !ec) out.erase(0, c->socket.write_some(asio::buffer(out), ec));
+        if (ec && ec != asio::error::would_block) return close(*c);
+        if (out.empty() && c->client.is_over) return close(*c);
+        if (!out.empty()) await_room(c);
     }
-    if (out.size() > max_unsent) return close(*c);
+    if (out.size() > max_unsent) close(*c);
+}
+
+void listener::await_room(connection_ptr const& c) {
     c->writes = true;
-    c->socket.async_wait(tcp::socket::wait_write, [this, c](error_code e) {
+    c->socket.async_wait(tcp::socket::wait_write, [this, c](error_code ec) {
         c->writes = false;
-        if (e || c->closed) return;
+        if (ec || c->closed) return;
         write(c);
         if (!c->closed && c->stuffed && c->client.out.empty()) serve(c);
     });

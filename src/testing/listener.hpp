@@ -83,6 +83,7 @@ private:
     void serve(connection_ptr const&);
     void execute_all(connection&);
     void write(connection_ptr const&);
+    void await_room(connection_ptr const&);
     void after_commands();
     void arm_expiry();
 
