@@ -119,7 +119,8 @@ if(TARGET holdfast_command)
         integration/command_run_test.cpp
         integration/command_watch_test.cpp)
 endif()
-holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES ${command_tests}
+holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES
+    ${command_tests}
     integration/adoptions_test.cpp
     integration/bad_input_test.cpp
     integration/bursts_test.cpp
