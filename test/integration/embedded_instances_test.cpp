@@ -1,16 +1,17 @@
 // The instance for unit tests answers as real servers do: the same commands, scripts and calls of a
 // client get the same results on both.
 #include <holdfast/client.hpp>
+#include <holdfast/key_report.hpp>
 #include <holdfast/testing/instance.hpp>
 
 #include "redis/wire/lock_scripts.hpp"
 
+#include "integration/attempt.hpp"
 #include "integration/test_client.hpp"
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"
 #include "support/wait.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -164,6 +165,24 @@ std::string some_ttl(chooser& choose) {
 }
 
 std::vector<std::string> const tokens{"a", "b", "c"};
+
+/// Starts a call, and waits for its report.
+template <class Call>
+key_report report_of(test_client& client, Call call) {
+    key_report report;
+    auto done = false;
+    call([&](error e, key_report r) {
+        BOOST_TEST(!e, e.what());
+        report = std::move(r);
+        done = true;
+    });
+    BOOST_REQUIRE(client.until([&] { return done; }));
+    return report;
+}
+
+std::string told_of(key_report const& r) {
+    return std::string(to_string(r.state)) + " by '" + r.holder + '\'';
+}
 
 struct called_script {
     std::string_view text;
@@ -492,24 +511,45 @@ BOOST_AUTO_TEST_CASE(changes_are_pushed_as_by_a_server) {
 BOOST_AUTO_TEST_CASE(calls_of_clients_have_the_results_that_they_have_on_a_server) {
     auto const story = [](std::vector<address> const& addresses) {
         std::ostringstream told;
-        test_client a(addresses), b(addresses);
+        auto named = patient();
+        named.owner_label = "first";
+        test_client a(addresses, named), b(addresses);
         a.runs_with(b);
-        for (auto const& [name, options] : std::vector<std::pair<std::string, lock_options>>{
-                 {"plain", {.ttl = 60s}},
-                 {"fenced", {.ttl = 60s, .fencing = true}},
-                 {"fair", {.ttl = 60s, .fair = true}},
-                 {"both", {.ttl = 60s, .fencing = true, .fair = true}}}) {
-            auto held = a.hold(name, options);
-            told << name << ' ' << (held.fence() != 0);
-            auto refused = b.try_acquire(name, options);
-            told << ", refused " << refused.first.code().message();
-            told << ", extend " << a.extend(held).code().message();
-            told << ", release " << a.releases(held);
-            auto next = b.hold(name, options);
-            told << ", next " << (next.fence() == 0 || next.fence() > held.fence());
-            a.locks.make_lock(name, options).try_acquire([](error, lease) {});
-            told << ", release " << b.releases(next) << '\n';
+        for (auto const fenced : {false, true}) {
+            for (auto const fair : {false, true}) {
+                lock_options const options{.ttl = 60s, .fencing = fenced, .fair = fair};
+                auto const key = std::string(fenced ? "fenced" : "plain") + (fair ? " fair" : "");
+                auto held = a.hold(key, options);
+                told << key << ' ' << (held.fence() != 0);
+                told << " refused: " << b.try_acquire(key, options).first.code().message();
+                told << " report: " << told_of(report_of(b, [&](auto handler) {
+                    b.locks.inspect(key, std::move(handler));
+                }));
+                told << " extend: " << a.extend(held).code().message();
+                told << " release: " << a.releases(held);
+                auto next = b.hold(key, options);
+                told << " grows: " << (next.fence() == 0 || next.fence() > held.fence());
+                auto const token = next.token();
+                next.detach();
+                attempt adoption;
+                a.locks.adopt(key, token, options, [&](error e, lease l) {
+                    adoption.how = std::move(e);
+                    adoption.held = std::move(l);
+                    adoption.done = true;
+                });
+                BOOST_REQUIRE(a.until([&] { return adoption.done; }));
+                told << " adopt: " << adoption.how.code().message();
+                told << " taken away: " << told_of(report_of(b, [&](auto handler) {
+                    b.locks.force_release(key, std::move(handler));
+                }));
+                told << " release: " << a.releases(adoption.held);
+                told << " report: " << told_of(report_of(b, [&](auto handler) {
+                    b.locks.inspect(key, std::move(handler));
+                })) << '\n';
+            }
         }
+        auto const s = a.locks.instances().at(0);
+        told << to_string(s.state) << ' ' << s.degradations.size() << ' ' << s.message << '\n';
         return told.str();
     };
     testing::instance embedded;

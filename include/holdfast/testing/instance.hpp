@@ -68,7 +68,8 @@ public:
     /// Ends the connections of this one. The other one may only be destroyed, or assigned to.
     instance& operator=(instance&&) noexcept;
 
-    /// For the client. It stays the same in all faults, and no other program gets the port.
+    /// For the client. It stays the same in all faults; no program that asks for a free port gets
+    /// this one.
     holdfast::address address() const;
 
     // Faults
