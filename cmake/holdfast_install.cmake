@@ -33,6 +33,10 @@ function(holdfast_write_pc library file)
         string(APPEND pc_libs " ${CMAKE_THREAD_LIBS_INIT}")
     endif()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast.pc.in" "${file}" @ONLY)
+    # The library for unit tests, which needs the other one.
+    get_filename_component(folder "${file}" DIRECTORY)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast-testing.pc.in"
+        "${folder}/holdfast-testing.pc" @ONLY)
 endfunction()
 
 # holdfast_install(library folder [arguments of install]): a library and its packages. CMake mixes
@@ -64,6 +68,10 @@ endfunction()
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
     COMPATIBILITY SameMinorVersion)
 holdfast_install(holdfast holdfast)
+install(TARGETS holdfast_testing EXPORT holdfast-targets
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES "${PROJECT_BINARY_DIR}/holdfast_package/holdfast-testing.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 get_target_property(form holdfast TYPE)
 if(HOLDFAST_TESTS AND form STREQUAL STATIC_LIBRARY)
     # For the tests of consumers: cmake --install build --component shared_form.
