@@ -37,3 +37,13 @@ function(holdfast_compile_options target)
         endif()
     endif()
 endfunction()
+
+# Asio's exceptions have the place where they are thrown: a path of the machine that compiled the
+# library. In builds for use that is the path in the folder of the headers, boost/asio/..; debug
+# information keeps whole paths, as debuggers open these files.
+function(holdfast_hide_paths target)
+    set(folders "$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>")
+    set(glue "/=$<SEMICOLON>-fmacro-prefix-map=")
+    target_compile_options(${target} PRIVATE
+        "$<$<NOT:$<CONFIG:Debug>>:-fmacro-prefix-map=$<JOIN:${folders},${glue}>/=>")
+endfunction()

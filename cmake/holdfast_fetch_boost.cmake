@@ -7,16 +7,14 @@ set(HOLDFAST_BOOST_SHA256
     "5c1d40cb8e19adbf740a4ec2da35b3e58f3f5804b1dce44deb53df72193cbc6c" CACHE STRING
     "The SHA-256 of that archive; Boost publishes it beside the archive")
 
-function(holdfast_version_of_boost header variable)
-    file(STRINGS "${header}" line REGEX "^#define BOOST_VERSION [0-9]+")
-    string(REGEX MATCH "[0-9]+$" number "${line}")
-    math(EXPR major "${number} / 100000")
-    math(EXPR minor "${number} / 100 % 1000")
-    math(EXPR patch "${number} % 100")
-    set(${variable} "${major}.${minor}.${patch}" PARENT_SCOPE)
-endfunction()
+include("${CMAKE_CURRENT_LIST_DIR}/holdfast_boost.cmake")
 
 function(holdfast_fetch_boost oldest)
+    if(TARGET Boost::headers)
+        message(FATAL_ERROR "${holdfast_boost_reason} HOLDFAST_FETCH_BOOST cannot replace it. Let "
+            "CMAKE_PREFIX_PATH name a newer one for the whole project, or add holdfast before the "
+            "project's own find_package(Boost).")
+    endif()
     include(FetchContent)
     if(POLICY CMP0135)
         cmake_policy(SET CMP0135 NEW) # files have the time of their unpacking

@@ -8,10 +8,12 @@ option(HOLDFAST_GROUPS
 # holdfast_group(target [ALONE files ...]): compiles its files in groups of eight, but for those
 # ALONE. A group is a generated file with the same content in each checkout, for compiler caches.
 function(holdfast_group target)
+    cmake_parse_arguments(arg "" "" "ALONE" ${ARGN})
+    # Users may build with CMAKE_UNITY_BUILD.
+    set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     if(NOT HOLDFAST_GROUPS OR NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
         return()
     endif()
-    cmake_parse_arguments(arg "" "" "ALONE" ${ARGN})
     get_target_property(members ${target} SOURCES)
     list(REMOVE_ITEM members ${arg_ALONE})
     list(LENGTH members count)

@@ -3,8 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 # holdfast.pc. A static library needs its own libraries at the user's link; a shared one brings
-# them. Boost has no file for pkg-config, so ours names its folder if no compiler looks there by
-# itself.
+# them. Boost has no file for pkg-config, so ours names its folder.
 function(holdfast_write_pc library file)
     set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
     set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
@@ -19,14 +18,10 @@ function(holdfast_write_pc library file)
     if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
         set(pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")
     endif()
-    set(pc_boost)
-    set(pc_cflags "-I\${includedir}")
-    get_target_property(folders Boost::headers INTERFACE_INCLUDE_DIRECTORIES)
-    list(REMOVE_ITEM folders ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
-    if(folders)
-        list(GET folders 0 folder)
-        set(pc_boost "boost_includedir=${folder}\n")
-        string(APPEND pc_cflags " -I\${boost_includedir}")
+    set(pc_boost "\${includedir}")
+    holdfast_boost_in_use(boost)
+    if(boost)
+        list(GET boost 1 pc_boost)
     endif()
     get_target_property(form ${library} TYPE)
     set(pc_requires)
@@ -38,6 +33,10 @@ function(holdfast_write_pc library file)
         string(APPEND pc_libs " ${CMAKE_THREAD_LIBS_INIT}")
     endif()
     configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast.pc.in" "${file}" @ONLY)
+    # The library for unit tests, which needs the other one.
+    get_filename_component(folder "${file}" DIRECTORY)
+    configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast-testing.pc.in"
+        "${folder}/holdfast-testing.pc" @ONLY)
 endfunction()
 
 # holdfast_install(library folder [arguments of install]): a library and its packages. CMake mixes
@@ -58,6 +57,7 @@ function(holdfast_install library folder)
         DESTINATION "${config_dir}" ${ARGN})
     install(FILES "${made}/holdfast-config.cmake"
         "${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/holdfast_boost.cmake"
         DESTINATION "${config_dir}" ${ARGN})
     install(FILES "${made}/holdfast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${ARGN})
     install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
@@ -68,10 +68,22 @@ endfunction()
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/holdfast-config-version.cmake"
     COMPATIBILITY SameMinorVersion)
 holdfast_install(holdfast holdfast)
+install(TARGETS holdfast_testing EXPORT holdfast-targets
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES "${PROJECT_BINARY_DIR}/holdfast_package/holdfast-testing.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 get_target_property(form holdfast TYPE)
 if(HOLDFAST_TESTS AND form STREQUAL STATIC_LIBRARY)
     # For the tests of consumers: cmake --install build --component shared_form.
     holdfast_install(holdfast_shared holdfast-shared COMPONENT shared_form EXCLUDE_FROM_ALL)
+endif()
+
+# cmake --build build --target uninstall
+if(PROJECT_IS_TOP_LEVEL)
+    add_custom_target(uninstall
+        COMMAND "${CMAKE_COMMAND}" -D "manifest=${PROJECT_BINARY_DIR}/install_manifest.txt"
+            -P "${PROJECT_SOURCE_DIR}/cmake/holdfast_uninstall.cmake"
+        COMMENT "Removing what was installed last" VERBATIM)
 endif()
 
 if(TARGET holdfast_command)

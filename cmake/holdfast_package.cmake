@@ -1,7 +1,7 @@
 # A Debian package with the library, the headers, the files for CMake and pkg-config, and the
 # command where it is built:
 #   cmake -S . -B build/package -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr \
-#       -DBUILD_SHARED_LIBS=ON
+#       -DBUILD_SHARED_LIBS=ON -DHOLDFAST_COMMAND=ON
 #   cmake --build build/package --target package
 # The package depends on packages of the Debian release that builds it.
 set(HOLDFAST_PACKAGE_MAINTAINER "holdfast developers <holdfast@localhost>" CACHE STRING

@@ -17,8 +17,8 @@ endfunction()
 # configure(name archive sum): sets `result` and `out`.
 function(configure name archive sum)
     execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${work}/build_${name}" -G Ninja
-            "-DCMAKE_CXX_COMPILER=${compiler}" -DHOLDFAST_TESTS=OFF -DHOLDFAST_BENCH=OFF
-            -DHOLDFAST_EXAMPLES=OFF -DHOLDFAST_FETCH_BOOST=ON -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON
+            "-DCMAKE_CXX_COMPILER=${compiler}"
+            -DHOLDFAST_FETCH_BOOST=ON -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON
             "-DHOLDFAST_BOOST_URL=file://${work}/${archive}.tar.gz" "-DHOLDFAST_BOOST_SHA256=${sum}"
         RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
     set(result "${result}" PARENT_SCOPE)

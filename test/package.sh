@@ -62,8 +62,11 @@ check_files() { # form folder
     for file in holdfast-config.cmake holdfast-targets.cmake holdfast.pc; do
         [ -n "$(find "$2/usr/lib" -name "$file")" ] || fail "$1: no $file"
     done
+    # A build for work has paths of headers in its binaries.
+    local binaries=
+    ! grep -qx 'CMAKE_BUILD_TYPE:STRING=Debug' "$build/CMakeCache.txt" || binaries=-I
     for file in "$source" "$build" "$work" "$boost"; do
-        ! grep -rIl -F "$file" "$2" || fail "$1: these files name $file"
+        ! grep -rl $binaries -F "$file" "$2" || fail "$1: these files name $file"
     done
     # The shared form in a build of the static one has no command.
     if [ "$1" = "$own_form" ] && [ -e "$build/src/command/holdfast" ]; then
@@ -79,9 +82,13 @@ check_files() { # form folder
 check_program() { # form folder
     local pc flags
     pc=$(dirname "$(find "$2/usr" -name holdfast.pc)")
-    flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs holdfast)
+    # As doc/install.md says.
+    [ -n "$(PKG_CONFIG_PATH=$pc pkg-config --variable=boost_includedir holdfast)" ] ||
+        fail "$1: holdfast.pc has no boost_includedir"
+    flags=$(PKG_CONFIG_PATH=$pc pkg-config --define-variable="boost_includedir=$boost" \
+        --cflags --libs holdfast)
     # shellcheck disable=SC2086 # flags are words
-    "$compiler" -std=c++20 "$source"/test/consumer/{main,use_holdfast}.cpp -I "$boost" $flags \
+    "$compiler" -std=c++20 "$source"/test/consumer/{main,use_holdfast}.cpp $flags \
         -pthread "-Wl,-rpath,$(dirname "$pc")" -o "$work/$1.program"
     "$work/$1.program" >/dev/null || fail "$1: the program that uses the package fails"
 }

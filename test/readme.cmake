@@ -1,13 +1,21 @@
 # Looks after the ```cpp blocks of documents. There are two ways to call it:
 #   -D documents=FILE;.. -D work=FOLDER -D compiler=.. -D include=.. -D boost=..
 #       compiles all blocks as one program, each in a namespace of its own.
-#   -D documents=FILE -D program=FILE
-#       writes the first block as a program. It must have a main(). The address of its instance,
-#       127.0.0.1:6379, becomes the value of HOLDFAST_README_INSTANCE, so that a test can run it on
-#       a server of its own.
+#   -D documents=FILE -D program=FILE [-D heading=TEXT]
+#       writes the first block as a program, or the first block after the heading. It must have a
+#       main(). The address of its instance, 127.0.0.1:6379, becomes the value of
+#       HOLDFAST_README_INSTANCE, so that a test can run it on a server of its own. A block after a
+#       heading has no such address: it makes its instances itself.
 # Keep backticks out of the blocks: they would end them.
 function(read_blocks document)
     file(READ "${document}" text)
+    if(heading)
+        string(FIND "${text}" "\n${heading}\n" at)
+        if(at EQUAL -1)
+            message(FATAL_ERROR "${document} has no heading \"${heading}\"")
+        endif()
+        string(SUBSTRING "${text}" ${at} -1 text)
+    endif()
     string(REPLACE ";" "\\;" escaped "${text}")
     string(REGEX MATCHALL "```cpp\n[^`]*```" blocks "${escaped}")
     list(LENGTH blocks count)
@@ -31,7 +39,7 @@ if(program)
     set(address "\"127.0.0.1:6379\"")
     string(FIND "${code}" "int main()" main)
     string(FIND "${code}" "${address}" given)
-    if(main EQUAL -1 OR given EQUAL -1)
+    if(main EQUAL -1 OR (given EQUAL -1 AND NOT heading))
         message(FATAL_ERROR
             "the first block of ${documents} has no main(), or no instance at ${address}")
     endif()

@@ -1,5 +1,5 @@
 # Which tests there are. A line here is all that a new one needs.
-holdfast_test(unit SOURCES
+holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/cluster/cluster_identities_test.cpp
     ../src/command/diagnosis.cpp
     ../src/command/table.cpp
@@ -33,8 +33,10 @@ holdfast_test(unit SOURCES
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/hash_slot_of_a_key_test.cpp
     unit/protocol/server/hello_choice_test.cpp
+    unit/testing/hostile_clients_test.cpp
     unit/runtime/engine/inbox_test.cpp
     unit/protocol/instance_set_test.cpp
+    unit/testing/instances_test.cpp
     unit/protocol/key/key_removal_test.cpp
     unit/protocol/key/key_survey_test.cpp
     unit/protocol/waiting/key_tracker_test.cpp
@@ -118,7 +120,8 @@ if(TARGET holdfast_command)
         integration/command_run_test.cpp
         integration/command_watch_test.cpp)
 endif()
-holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
+holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES
+    ${command_tests}
     integration/adoptions_test.cpp
     integration/bad_input_test.cpp
     integration/bursts_test.cpp
@@ -129,6 +132,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json SOURCES ${command_tests}
     integration/contention_test.cpp
     integration/credentials_test.cpp
     integration/crowd_test.cpp
+    integration/embedded_instances_test.cpp
     integration/fair_locks_test.cpp
     integration/faults_test.cpp
     integration/fence_counters_test.cpp

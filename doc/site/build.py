@@ -22,8 +22,8 @@ from site_frame import HERE, Page, ROOT, Site, page_of
 
 # The menu. A page of doc/ that is not here stands under "More".
 CHAPTERS = (
-    ("First steps", ("README.md", "doc/install.md", "doc/quick-start.md", "example/README.md",
-                     "doc/concepts.md")),
+    ("First steps", ("README.md", "doc/install.md", "doc/quick-start.md", "doc/recipes.md",
+                     "example/README.md", "doc/concepts.md")),
     ("Guarantees", ("doc/guarantees.md", "doc/safety.md")),
     ("Operation", ("doc/production.md", "doc/options.md", "doc/addresses.md", "doc/errors.md",
                    "doc/monitoring.md", "doc/incidents.md", "doc/command.md")),

@@ -1,6 +1,9 @@
-// Acquires a lock on the given instances, does some work under it, and releases it.
+// Acquires a lock on the given instances, does some work under it, and releases it. Without
+// arguments it uses an instance inside this process, so that it needs no server.
+//   hello
 //   hello 127.0.0.1:6379 127.0.0.1:6380 127.0.0.1:6381
 #include <holdfast/client.hpp>
+#include <holdfast/testing/instance.hpp>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/cancel_after.hpp>
@@ -9,6 +12,7 @@
 
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <vector>
 
 namespace asio = boost::asio;
@@ -27,7 +31,9 @@ asio::awaitable<void> reserve(holdfast::client& locks) {
 int main(int argc, char** argv) {
     try {
         asio::io_context context;
-        std::vector<holdfast::address> const instances(argv + 1, argv + argc);
+        std::vector<holdfast::address> instances(argv + 1, argv + argc);
+        std::optional<holdfast::testing::instance> own;
+        if (instances.empty()) instances.push_back(own.emplace().address());
         holdfast::client locks(context.get_executor(), instances);
         asio::co_spawn(context, reserve(locks), [](std::exception_ptr e) {
             if (e) std::rethrow_exception(e);

@@ -4,6 +4,7 @@
 #include <holdfast/address.hpp>
 #include <holdfast/client_stats.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/detail/configuration.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/error.hpp>

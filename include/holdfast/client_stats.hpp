@@ -3,6 +3,7 @@
 
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/latency_histogram.hpp>
 
 #include <boost/system/error_code.hpp>

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_CREDENTIALS_HPP
 #define HOLDFAST_CREDENTIALS_HPP
 
+#include <holdfast/detail/boost_version.hpp>
+
 #include <boost/system/error_code.hpp>
 
 #include <chrono>

@@ -3,6 +3,7 @@
 
 #include <holdfast/acquire_report.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/disposition.hpp>

@@ -3,6 +3,7 @@
 
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/detail/lease_data.hpp>
 #include <holdfast/error.hpp>

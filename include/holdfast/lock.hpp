@@ -2,6 +2,7 @@
 #define HOLDFAST_LOCK_HPP
 
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/detail/initiate.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>

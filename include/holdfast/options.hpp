@@ -122,7 +122,10 @@ struct client_options {
 
     /// The longest ttl that a lock of this client may have; make_lock() refuses a longer one with
     /// errc::invalid_options. An instance that may have forgotten keys has no vote for this long.
-    /// Give all clients of the same locks the same value: the longest ttl in use. min_ttl to 24 h.
+    /// So max_ttl must cover the ttl of every client that locks one of the same keys, in other
+    /// programs and with other libraries, too. Clients with no key in common, such as services with
+    /// prefixes of their own, may have different values. A program whose locks need different
+    /// values makes two clients. min_ttl to 24 h.
     std::chrono::milliseconds max_ttl{60'000};
     /// Precedes every key. Shorter than max_key_size, without control bytes (below 0x20, and 0x7f).
     bounded_text<max_key_size - 1> key_prefix{};
@@ -162,10 +165,10 @@ struct client_options {
 
     // Guards against instances that forget keys.
 
-    /// How the client treats an instance that has restarted. The ttls of all clients must be within
-    /// this client's max_ttl. Every new acquire fails with errc::quarantined for max_ttl if too few
-    /// other instances are left: there is only one instance, or a majority restarted. Held leases
-    /// continue where their keys still exist.
+    /// How the client treats an instance that has restarted. This rests on max_ttl: no client that
+    /// locks the same keys may have a longer ttl. Every new acquire fails with errc::quarantined
+    /// for max_ttl if too few other instances are left: there is only one instance, or a majority
+    /// restarted. Held leases continue where their keys still exist.
     restart_policy on_restart = restart_policy::observed;
     /// Whether the client reads the clock of each instance (TIME): before the first command of each
     /// second, and every 2.5 s on an idle connection. An instance whose clock has jumped ahead has

@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_TLS_OPTIONS_HPP
 #define HOLDFAST_TLS_OPTIONS_HPP
 
+#include <holdfast/detail/boost_version.hpp>
+
 #include <boost/asio/detail/config.hpp>
 
 #include <cstdint>

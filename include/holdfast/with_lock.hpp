@@ -1,6 +1,7 @@
 #ifndef HOLDFAST_WITH_LOCK_HPP
 #define HOLDFAST_WITH_LOCK_HPP
 
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/detail/section.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>

@@ -51,8 +51,6 @@ class Holdfast(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for option in ("BENCH", "COMMAND", "EXAMPLES", "TESTS", "WARNINGS"):
-            toolchain.cache_variables[f"HOLDFAST_{option}"] = False
         toolchain.cache_variables["HOLDFAST_INSTALL"] = True
         toolchain.generate()
         CMakeDeps(self).generate()

@@ -31,7 +31,7 @@ void settings::add_to(CLI::App& app) {
     app.add_option("--label", label, "Names the holder to others")->default_str(default_label());
     add_time(app, "--timeout", timeout_ms, "How long an instance may take to answer")
         ->default_str("2s");
-    add_time(app, "--max-ttl", max_ttl_ms, "The longest ttl of all clients of these instances")
+    add_time(app, "--max-ttl", max_ttl_ms, "The longest ttl of all clients that lock the same keys")
         ->default_str("60s");
 }
 

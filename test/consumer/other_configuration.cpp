@@ -2,7 +2,7 @@
 #ifdef OTHER_BOOST
 #include <boost/version.hpp>
 #undef BOOST_VERSION
-#define BOOST_VERSION 109100
+#define BOOST_VERSION 109300
 #endif
 
 #include <holdfast/client.hpp>

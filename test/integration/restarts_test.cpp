@@ -129,6 +129,66 @@ BOOST_AUTO_TEST_CASE(a_majority_that_forgot_makes_no_second_holder) {
     });
 }
 
+// The rule of max_ttl: it covers the clients that lock the same keys. Clients of other keys, in
+// other processes or in this one, change nothing.
+BOOST_AUTO_TEST_CASE(clients_with_no_key_in_common_wait_for_their_own_max_ttl_alone) {
+    constexpr auto shortest = 2s;
+    with_fleets_of({1, 5}, [&](fleet& servers) {
+        auto const quorum = servers.quorum();
+        auto of_seats = guarded(restart_policy::observed, shortest);
+        of_seats.key_prefix = "seats:";
+        auto of_reports = guarded(restart_policy::observed, 60s);
+        of_reports.key_prefix = "reports:";
+        test_client holder(servers, of_reports);
+        auto report = holder.hold("k", unwatched(60s));
+        BOOST_REQUIRE(holder.sees(servers, "reports:k", true));
+        test_client seats(servers, of_seats);
+        client reports(seats.context.get_executor(), addresses_of(servers), of_reports);
+        BOOST_REQUIRE(seats.until([&] { return is_up(seats.locks) && is_up(reports); }));
+        auto seat = seats.hold("k", unwatched(shortest));
+        crash(servers, the_first(quorum), {&seats});
+        auto const reports_wait = [&] {
+            auto const all = reports.instances();
+            return std::count_if(all.begin(), all.end(), [](auto const& i) {
+                       return i.state == instance_state::quarantined;
+                   }) == static_cast<std::ptrdiff_t>(quorum);
+        };
+        BOOST_REQUIRE(seats.until(reports_wait));
+        BOOST_TEST(are_quarantined(seats, quorum));
+        BOOST_TEST(seats.until([&] { return all_trusted(seats); }));
+        BOOST_TEST(!seat.held());
+        auto next = seats.hold("k", unwatched(shortest));
+        // Their lease is on no server any more, and only their own wait protects it.
+        BOOST_TEST(reports_wait());
+        BOOST_TEST(report.held());
+        auto done = false;
+        error how;
+        reports.make_lock("k", impatient(unwatched(60s))).try_acquire([&](error e, lease) {
+            how = std::move(e);
+            done = true;
+        });
+        BOOST_REQUIRE(seats.until([&] { return done; }));
+        check_report(how, quorum, restarted);
+        BOOST_TEST(seats.releases(next));
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_max_ttl_below_the_ttl_of_another_client_of_the_key_makes_a_second_holder) {
+    constexpr auto too_short = 2s;
+    with_fleets_of({1, 3}, [&](fleet& servers) {
+        test_client a(servers, guarded(restart_policy::observed, 60s));
+        test_client b(servers, guarded(restart_policy::observed, too_short));
+        BOOST_REQUIRE(b.all_up());
+        auto first = a.hold("k", unwatched(60s));
+        BOOST_REQUIRE(a.sees(servers, "k", true));
+        crash(servers, the_first(servers.quorum()), {&b});
+        BOOST_TEST(b.until([&] { return all_trusted(b); }));
+        auto [e, second] = b.acquire("k", unwatched(too_short));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST((second.held() && first.held())); // two holders
+    });
+}
+
 BOOST_AUTO_TEST_CASE(a_majority_that_has_all_on_disk_is_trusted_and_refuses) {
     for (auto const how : {restart_policy::off, restart_policy::observed, restart_policy::strict}) {
         fleet servers(3, {.arguments = fsync_always});

@@ -80,6 +80,12 @@ BOOST_AUTO_TEST_CASE(hello_gets_its_lock_and_gives_it_back) {
     check_nothing_left(instances);
 }
 
+BOOST_AUTO_TEST_CASE(hello_without_an_address_needs_no_server) {
+    auto const o = run_program("timeout 60 " + program("HOLDFAST_HELLO"));
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(contains(o.said, "given back\n"), o.said);
+}
+
 BOOST_AUTO_TEST_CASE(time_limits_tells_how_each_wait_ends) {
     fleet instances(3);
     auto const o = run_example("HOLDFAST_TIME_LIMITS", instances);

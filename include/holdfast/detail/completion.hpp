@@ -1,6 +1,8 @@
 #ifndef HOLDFAST_DETAIL_COMPLETION_HPP
 #define HOLDFAST_DETAIL_COMPLETION_HPP
 
+#include <holdfast/detail/boost_version.hpp>
+
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_allocator.hpp>

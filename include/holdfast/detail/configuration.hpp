@@ -11,6 +11,8 @@
 #ifndef HOLDFAST_DETAIL_CONFIGURATION_HPP
 #define HOLDFAST_DETAIL_CONFIGURATION_HPP
 
+#include <holdfast/detail/boost_version.hpp>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/recycling_allocator.hpp>
 #include <boost/version.hpp>

@@ -3,6 +3,7 @@
 
 #include <holdfast/clock.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/detail/lock_state.hpp>
 #include <holdfast/lease_end.hpp>
 

@@ -2,6 +2,7 @@
 #define HOLDFAST_DETAIL_LOCK_STATE_HPP
 
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/options.hpp>
 
 #include <boost/asio/any_io_executor.hpp>

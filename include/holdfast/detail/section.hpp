@@ -4,6 +4,7 @@
 
 #include <holdfast/detail/access.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/detail/boost_version.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lease_end.hpp>

@@ -4,12 +4,7 @@ get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS
-        -DHOLDFAST_BENCH=OFF
-        -DHOLDFAST_COMMAND=OFF
-        -DHOLDFAST_EXAMPLES=OFF
         -DHOLDFAST_INSTALL=ON
-        -DHOLDFAST_TESTS=OFF
-        -DHOLDFAST_WARNINGS=OFF
 )
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/holdfast)

@@ -3,6 +3,7 @@
 #include "protocol/tenure/fence.hpp"
 #include "protocol/waiting/waiting_rules.hpp"
 #include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/lock_scripts.hpp"
 #include "redis/wire/server_info.hpp"
 #include "redis/wire/slot_fence_key.hpp"
 
@@ -19,86 +20,8 @@ namespace {
 using protocol::command;
 using protocol::verdict;
 
-//
-// Scripts. The list is the last of the keys.
-//
-
-/// The text of several parts.
-template <std::string_view const&... Parts>
-struct joined {
-    static constexpr auto characters = [] {
-        std::array<char, (Parts.size() + ...)> all{};
-        auto* at = all.data();
-        ((at = std::copy(Parts.begin(), Parts.end(), at)), ...);
-        return all;
-    }();
-    static constexpr std::string_view text{characters.data(), characters.size()};
-};
-
-constexpr std::string_view start = "local call,q=redis.call,KEYS[#KEYS] ";
-
-/// call_next(ms) gives the key to the first token of the list for so long, notifies its process,
-/// and returns the token; nil if there is none. It stops at our own token if `own` is true, and
-/// passes over that otherwise. A process that cannot be notified gets no key, and keeps its place.
-constexpr std::string_view call_next =
-    "local function call_next(ms,own) local t repeat t=redis.pcall('lpop',q) "
-    "if type(t)~='string' then return nil end if own and t==ARGV[1] then return t end "
-    "until t~='' and t~=ARGV[1] "
-    "if redis.pcall('set',q..':'..t,'','px',ms).err then redis.pcall('lpush',q,t) return nil end "
-    "call('set',KEYS[1],t,'px',ms) return t end ";
-
-/// If the key is not ours any more, our token leaves the list, and the server forgets that it was
-/// to notify us.
-constexpr std::string_view release_end =
-    "if call('get',KEYS[1])~=ARGV[1] then local n=redis.pcall('lrem',q,0,ARGV[1]) "
-    "if type(n)=='number' and n>0 then redis.pcall('set',q..':'..ARGV[1],'','px',1) end return 0 "
-    "end if call_next(ARGV[2]) then return 1 end return call('del',KEYS[1])";
-
-/// Frees a key that is ours, for the script that follows. That script then sets no shorter life
-/// than the key had: the command may be executed late, when an extension has given it a longer one.
-constexpr std::string_view free_own =
-    "local function free_own() local l=redis.pcall('pttl',KEYS[1]) "
-    "if type(l)=='number' and l>tonumber(ARGV[2]) then ARGV[2]=tostring(l) end "
-    "call('del',KEYS[1]) end ";
-
-/// A key that is reserved for us becomes free. A newcomer (the last argument) is refused while
-/// others stand in line. If we stand there and the key was free, we leave the line.
-constexpr std::string_view acquire_start =
-    "local v=redis.pcall('get',KEYS[1]) "
-    "if v==ARGV[1] then free_own() "
-    "elseif v or (ARGV[#ARGV]=='1' and type(redis.pcall('lindex',q,0))=='string') then "
-    "return false elseif ARGV[#ARGV]~='1' then redis.pcall('lrem',q,0,ARGV[1]) end ";
-
-/// A free key goes to the first in the list. If that is another, or the key is another's, we join
-/// the list, unless we stand there. The last arguments: the times of a reservation and of the list
-/// in ms, and 1 for a place at the front. A refusal is negative: -2 for a key that never expires,
-/// else -3 less the time to live. A value of another program in place of the list stays as it is.
-/// The command that follows registers for our turn, also if the key is ours now. So the server is
-/// given a key to report, or it would keep the registration: with its time to live that ends too,
-/// if this process dies.
-constexpr std::string_view contend_start =
-    "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "
-    "if v==ARGV[1] then free_own() else v=v or call_next(ARGV[n-2],true) "
-    "if v and v~=ARGV[1] then "
-    "local p=redis.pcall('lpos',q,ARGV[1]) "
-    "if p==false then call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
-    "if type(p)~='table' then call('pexpire',q,ARGV[n-1]) "
-    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-1]) end "
-    "local l=call('pttl',KEYS[1]) return l<0 and -2 or -3-l end end "
-    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-2]) ";
-
-constexpr std::string_view plain_end = "call('set',KEYS[1],ARGV[1],'px',ARGV[2]) return 1";
-constexpr std::string_view fenced_end = fenced_acquire_script;
-
-constexpr auto release_text = joined<start, call_next, release_end>::text;
-constexpr auto acquire_text = joined<start, free_own, acquire_start, plain_end>::text;
-constexpr auto fenced_acquire_text = joined<start, free_own, acquire_start, fenced_end>::text;
-constexpr auto contend_text = joined<start, call_next, free_own, contend_start, plain_end>::text;
-constexpr auto fenced_contend_text =
-    joined<start, call_next, free_own, contend_start, fenced_end>::text;
-
-constexpr std::array scripts{release_text, acquire_text, fenced_acquire_text, contend_text,
-                             fenced_contend_text};
+constexpr std::array scripts{fair_release_script, fair_acquire_script, fair_fenced_acquire_script,
+                             fair_contend_script, fair_fenced_contend_script};
 
 //
 // Commands
@@ -132,16 +55,16 @@ void encode_script(codec::request& request, wording w, command_args const& a, sc
 }
 
 void encode_acquire(codec::request& request, wording w, command_args const& a) {
-    static script const plain(acquire_text);
-    static script const fenced(fenced_acquire_text);
+    static script const plain(fair_acquire_script);
+    static script const fenced(fair_fenced_acquire_script);
     encode_script(request, w, a, plain, fenced, a.place == line_place::newcomer ? 1 : 0);
 }
 
 // The process registers after it has joined the line. If its turn comes between the two, the time
 // to live of the written key shows that.
 void encode_contend(codec::request& request, wording w, command_args const& a) {
-    static script const plain(contend_text);
-    static script const fenced(fenced_contend_text);
+    static script const plain(fair_contend_script);
+    static script const fenced(fair_fenced_contend_script);
     encode_script(request, w, a, plain, fenced, a.reserved_for.count(), a.in_line_for.count(),
                   a.place == line_place::front ? 1 : 0);
     if (!w.tracked) return;
@@ -154,7 +77,7 @@ void encode_contend(codec::request& request, wording w, command_args const& a) {
 }
 
 void encode(codec::request& request, command c, wording w, command_args const& a) {
-    static script const release(release_text);
+    static script const release(fair_release_script);
     switch (c) {
     case command::acquire:
         return encode_acquire(request, w, a);

@@ -1,0 +1,149 @@
+// The texts of all scripts that the library sends. A server knows each by the SHA-1 of its text,
+// and the instance for tests (src/testing) has a native form of each.
+//
+// Scripts that ask for TIME and then write:
+// https://redis.io/docs/latest/develop/programmability/eval-intro/ ("Script replication").
+#ifndef HOLDFAST_REDIS_LOCK_SCRIPTS_HPP
+#define HOLDFAST_REDIS_LOCK_SCRIPTS_HPP
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace holdfast::redis {
+
+inline constexpr std::string_view release_script =
+    "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+/// Never shortens the life of the key: an extension may be executed long after it was sent, when a
+/// later one, or a process that adopted the lease, has given the key a longer ttl. No native
+/// command can compare the expiry as well as the token. If the server refuses PTTL to the user,
+/// the script cannot compare either.
+inline constexpr std::string_view extend_script =
+    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+    "local l=redis.pcall('pttl',KEYS[1]) "
+    "if type(l)~='number' or l<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end "
+    "return 1";
+
+/// SET NX PX. Returns null if another holder has the key. A grant returns the next number of the
+/// key's tenures: one more than the counter, or the hint (ARGV[3]) if that is greater. A hint that
+/// is more than a minute ahead of the counter counts only if it is at most a minute ahead of the
+/// server's clock. Otherwise one wrong clock could use up the numbers of years.
+inline constexpr std::string_view fenced_acquire_script =
+    "local call=redis.call "
+    "if not call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
+    "local c=redis.pcall('get',KEYS[2]) "
+    "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then call('del',KEYS[1]) "
+    "return c end "
+    "local n=c==false and 0 or tonumber(c) "
+    "if n and n>=0 and n%1==0 and n<90071992547408 then "
+    "n=n+1 local h=tonumber(ARGV[3]) "
+    "if h>n and (h<n+600000 or h<=((redis.pcall('time')[1] or 0)+61)*10000) then "
+    "call('set',KEYS[2],ARGV[3],'px',ARGV[4]) return h end "
+    "call('set',KEYS[2],string.format('%.0f',n),'px',ARGV[4]) return n end "
+    "call('del',KEYS[1]) "
+    "return redis.error_reply('FENCE no fence can follow where the counter is no number below "
+    "2^53/100: "
+    "'..KEYS[2])";
+
+/// If the key is still ours, lifts the counter to at least our number, and renews the ttl of the
+/// counter. As extend_script, it never shortens the life of the counter.
+inline constexpr std::string_view raise_script =
+    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+    "local n=tonumber(redis.call('get',KEYS[2]) or 0) "
+    "local l=redis.pcall('pttl',KEYS[2]) "
+    "if type(l)~='number' or l<tonumber(ARGV[3]) then l=ARGV[3] end "
+    "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',KEYS[2],ARGV[2],'px',l) "
+    "else redis.call('pexpire',KEYS[2],l) end return 1";
+
+//
+// Fair locks. The list is the last of the keys.
+//
+
+namespace fair_parts {
+
+/// The text of several parts.
+template <std::string_view const&... Parts>
+struct joined {
+    static constexpr auto characters = [] {
+        std::array<char, (Parts.size() + ...)> all{};
+        auto* at = all.data();
+        ((at = std::copy(Parts.begin(), Parts.end(), at)), ...);
+        return all;
+    }();
+    static constexpr std::string_view text{characters.data(), characters.size()};
+};
+
+inline constexpr std::string_view start = "local call,q=redis.call,KEYS[#KEYS] ";
+
+/// call_next(ms) gives the key to the first token of the list for so long, notifies its process,
+/// and returns the token; nil if there is none. It stops at our own token if `own` is true, and
+/// passes over that otherwise. A process that cannot be notified gets no key, and keeps its place.
+inline constexpr std::string_view call_next =
+    "local function call_next(ms,own) local t repeat t=redis.pcall('lpop',q) "
+    "if type(t)~='string' then return nil end if own and t==ARGV[1] then return t end "
+    "until t~='' and t~=ARGV[1] "
+    "if redis.pcall('set',q..':'..t,'','px',ms).err then redis.pcall('lpush',q,t) return nil end "
+    "call('set',KEYS[1],t,'px',ms) return t end ";
+
+/// If the key is not ours any more, our token leaves the list, and the server forgets that it was
+/// to notify us.
+inline constexpr std::string_view release_end =
+    "if call('get',KEYS[1])~=ARGV[1] then local n=redis.pcall('lrem',q,0,ARGV[1]) "
+    "if type(n)=='number' and n>0 then redis.pcall('set',q..':'..ARGV[1],'','px',1) end return 0 "
+    "end if call_next(ARGV[2]) then return 1 end return call('del',KEYS[1])";
+
+/// Frees a key that is ours, for the script that follows. That script then sets no shorter life
+/// than the key had: the command may be executed late, when an extension has given it a longer one.
+inline constexpr std::string_view free_own =
+    "local function free_own() local l=redis.pcall('pttl',KEYS[1]) "
+    "if type(l)=='number' and l>tonumber(ARGV[2]) then ARGV[2]=tostring(l) end "
+    "call('del',KEYS[1]) end ";
+
+/// A key that is reserved for us becomes free. A newcomer (the last argument) is refused while
+/// others stand in line. If we stand there and the key was free, we leave the line.
+inline constexpr std::string_view acquire_start =
+    "local v=redis.pcall('get',KEYS[1]) "
+    "if v==ARGV[1] then free_own() "
+    "elseif v or (ARGV[#ARGV]=='1' and type(redis.pcall('lindex',q,0))=='string') then "
+    "return false elseif ARGV[#ARGV]~='1' then redis.pcall('lrem',q,0,ARGV[1]) end ";
+
+/// A free key goes to the first in the list. If that is another, or the key is another's, we join
+/// the list, unless we stand there. The last arguments: the times of a reservation and of the list
+/// in ms, and 1 for a place at the front. A refusal is negative: -2 for a key that never expires,
+/// else -3 less the time to live. A value of another program in place of the list stays as it is.
+/// The command that follows registers for our turn, also if the key is ours now. So the server is
+/// given a key to report, or it would keep the registration: with its time to live that ends too,
+/// if this process dies.
+inline constexpr std::string_view contend_start =
+    "local n=#ARGV local v=redis.pcall('get',KEYS[1]) "
+    "if v==ARGV[1] then free_own() else v=v or call_next(ARGV[n-2],true) "
+    "if v and v~=ARGV[1] then "
+    "local p=redis.pcall('lpos',q,ARGV[1]) "
+    "if p==false then call(ARGV[n]=='1' and 'lpush' or 'rpush',q,ARGV[1]) end "
+    "if type(p)~='table' then call('pexpire',q,ARGV[n-1]) "
+    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-1]) end "
+    "local l=call('pttl',KEYS[1]) return l<0 and -2 or -3-l end end "
+    "redis.pcall('set',q..':'..ARGV[1],'','px',ARGV[n-2]) ";
+
+inline constexpr std::string_view plain_end = "call('set',KEYS[1],ARGV[1],'px',ARGV[2]) return 1";
+
+} // namespace fair_parts
+
+inline constexpr auto fair_release_script =
+    fair_parts::joined<fair_parts::start, fair_parts::call_next, fair_parts::release_end>::text;
+inline constexpr auto fair_acquire_script =
+    fair_parts::joined<fair_parts::start, fair_parts::free_own, fair_parts::acquire_start,
+                       fair_parts::plain_end>::text;
+inline constexpr auto fair_fenced_acquire_script =
+    fair_parts::joined<fair_parts::start, fair_parts::free_own, fair_parts::acquire_start,
+                       fenced_acquire_script>::text;
+inline constexpr auto fair_contend_script =
+    fair_parts::joined<fair_parts::start, fair_parts::call_next, fair_parts::free_own,
+                       fair_parts::contend_start, fair_parts::plain_end>::text;
+inline constexpr auto fair_fenced_contend_script =
+    fair_parts::joined<fair_parts::start, fair_parts::call_next, fair_parts::free_own,
+                       fair_parts::contend_start, fenced_acquire_script>::text;
+
+} // namespace holdfast::redis
+
+#endif

@@ -1,0 +1,567 @@
+// The instance for unit tests answers as real servers do: the same commands, scripts and calls of a
+// client get the same results on both.
+#include <holdfast/client.hpp>
+#include <holdfast/key_report.hpp>
+#include <holdfast/testing/instance.hpp>
+
+#include "redis/wire/lock_scripts.hpp"
+
+#include "integration/attempt.hpp"
+#include "integration/test_client.hpp"
+#include "support/redis_cli.hpp"
+#include "support/server.hpp"
+#include "support/wait.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool is_exact(server_kind const& kind) {
+    return kind.name == "redis-7.0";
+}
+
+std::string text_of(reply const& r) {
+    std::ostringstream out;
+    out << r;
+    return out.str();
+}
+
+/// A real server and an embedded one, each with one client.
+struct pair_of_servers {
+    explicit pair_of_servers(server_kind const& its_kind)
+        : kind(its_kind)
+        , redis({.kind = its_kind})
+        , real(redis)
+        , ours(embedded.address().port()) {}
+
+    /// Whether both replies are the same, but for the time that has passed between the two. The
+    /// texts of errors are those of Redis 7.0; other servers have the same first word.
+    bool agree(command_line const& words, reply const& a, reply const& b) const {
+        if (a.is_error() && b.is_error() && !is_exact(kind)) {
+            auto const word = [](std::string const& t) { return t.substr(0, t.find(' ')); };
+            return word(a.error()) == word(b.error());
+        }
+        if (!a.is_integer() || !b.is_integer()) return a == b;
+        // A negative number is the refusal of a fair lock, and holds a time to live.
+        auto const is_time = words.front() == "PTTL" || a.integer() < 0;
+        auto const difference = a.integer() - b.integer();
+        constexpr std::int64_t shortest = 50'000, slack = 5'000;
+        if (is_time && std::abs(a.integer()) > shortest) return std::abs(difference) < slack;
+        return a == b;
+    }
+    reply same(command_line const& words) {
+        auto a = real.command(words);
+        auto const b = ours.command(words);
+        std::ostringstream line;
+        for (auto const& word : words) line << word.substr(0, 60) << '|';
+        failed = failed || !agree(words, a, b);
+        BOOST_TEST(agree(words, a, b), line.str() << "\n  server: " << a << "\n  ours:   " << b);
+        return a;
+    }
+    /// What is at these keys is the same on both.
+    void same_keys(std::vector<std::string> const& keys) {
+        for (auto const& key : keys) {
+            // A key that lives for a moment is there on one of them, and gone on the other.
+            BOOST_REQUIRE(wait_until([&] {
+                auto const leaves = [&](redis_cli& cli) {
+                    auto const left = cli.pttl(key);
+                    return left >= 0ms && left < 50ms;
+                };
+                return !leaves(real) && !leaves(ours);
+            }));
+            same({"PTTL", key});
+            auto const type = same({"TYPE", key}).string();
+            if (type == "string") same({"GET", key});
+            if (type != "list") continue;
+            for (auto i = 0; !same({"LINDEX", key, std::to_string(i)}).is_nil(); ++i) {
+            }
+        }
+        same({"DBSIZE"});
+    }
+    server_kind kind;
+    server redis;
+    testing::instance embedded;
+    redis_cli real, ours;
+    bool failed = false; ///< later steps of this sequence would differ as well
+};
+
+template <class Test>
+void beside_each_kind(Test test) {
+    auto const kinds = available_servers();
+    BOOST_REQUIRE(!kinds.empty());
+    for (auto const& kind : kinds) {
+        BOOST_TEST_CONTEXT(kind.name) {
+            pair_of_servers both(kind);
+            test(both);
+        }
+    }
+}
+
+/// Runs `test` with many seeds, up to the first one that fails.
+template <class Test>
+void with_seeds(pair_of_servers& both, std::uint64_t count, Test test) {
+    for (std::uint64_t seed = 1; seed <= count && !both.failed; ++seed) {
+        BOOST_TEST_CONTEXT("seed " << seed) {
+            std::mt19937_64 random(seed);
+            test(random);
+        }
+    }
+}
+
+struct chooser {
+    std::mt19937_64& random;
+
+    std::size_t below(std::size_t n) { return random() % n; }
+    std::string const& of(std::vector<std::string> const& all) { return all[below(all.size())]; }
+};
+
+std::vector<std::string> const odd_numbers{"0",
+                                           "-5",
+                                           "abc",
+                                           "",
+                                           "1e6",
+                                           " 100000 ",
+                                           "0x186A0",
+                                           "100000.5",
+                                           "+100000",
+                                           "0100000",
+                                           "-0",
+                                           "inf",
+                                           "nan",
+                                           "1e400",
+                                           "-1e-400",
+                                           ".5",
+                                           "5.",
+                                           "0x",
+                                           "--5",
+                                           "9223372036854775807",
+                                           "-9223372036854775808",
+                                           "9223372036854775808",
+                                           "90071992547406",
+                                           "90071992547407",
+                                           "90071992547408"};
+
+/// A time to live that does not end during the test, and now and then what is none.
+std::string some_ttl(chooser& choose) {
+    if (choose.below(12) == 0) return choose.of(odd_numbers);
+    return std::to_string(100'000 * (1 + choose.below(9)));
+}
+
+std::vector<std::string> const tokens{"a", "b", "c"};
+
+/// Starts a call, and waits for its report.
+template <class Call>
+key_report report_of(test_client& client, Call call) {
+    key_report report;
+    auto done = false;
+    call([&](error e, key_report r) {
+        BOOST_TEST(!e, e.what());
+        report = std::move(r);
+        done = true;
+    });
+    BOOST_REQUIRE(client.until([&] { return done; }));
+    return report;
+}
+
+std::string told_of(key_report const& r) {
+    return std::string(to_string(r.state)) + " by '" + r.holder + '\'';
+}
+
+struct called_script {
+    std::string_view text;
+    bool fenced, fair;
+    std::size_t times; ///< ttls after the number and its ttl
+    bool place;
+};
+
+std::vector<called_script> const all_scripts{
+    {redis::release_script, false, false, 0, false},
+    {redis::extend_script, false, false, 1, false},
+    {redis::fenced_acquire_script, true, false, 0, false},
+    {redis::raise_script, true, false, 0, false},
+    {redis::fair_release_script, false, true, 1, false},
+    {redis::fair_acquire_script, false, true, 1, true},
+    {redis::fair_fenced_acquire_script, true, true, 0, true},
+    {redis::fair_contend_script, false, true, 3, true},
+    {redis::fair_fenced_contend_script, true, true, 2, true},
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(embedded_instances)
+
+BOOST_AUTO_TEST_CASE(commands_get_the_replies_of_a_server) {
+    beside_each_kind([](pair_of_servers& both) {
+        std::vector<command_line> const lines{
+            {"GET"},
+            {"GET", "a", "b"},
+            {"get", "none"},
+            {"SET", "s", "hello"},
+            {"SET", "s", "hello", "NX", "PX", "100000"},
+            {"SET", "s", "hello", "XX", "EX", "100"},
+            {"SET", "s", "hello", "NX", "XX"},
+            {"SET", "s", "hello", "PX"},
+            {"SET", "s", "hello", "PX", "1", "EX", "1"},
+            {"SET", "s", "hello", "PX", "0"},
+            {"SET", "s", "hello", "PX", "x"},
+            {"SET", "s", "hello", "EX", "9223372036854775"},
+            {"SET", "s", "hello", "PX", "9223372036854775807"},
+            {"SET", "s", "hello", "SOON"},
+            {"SET", "new", "x", "XX"},
+            {"GETRANGE", "s", "0", "-1"},
+            {"GETRANGE", "s", "-3", "-2"},
+            {"GETRANGE", "s", "3", "1"},
+            {"GETRANGE", "s", "-1", "-3"},
+            {"GETRANGE", "s", "-100", "100"},
+            {"GETRANGE", "s", "9", "12"},
+            {"GETRANGE", "s", "0", "x"},
+            {"GETRANGE", "none", "0", "64"},
+            {"PEXPIRE", "s", "100000"},
+            {"PEXPIRE", "none", "100000"},
+            {"PEXPIRE", "s", "x"},
+            {"PEXPIRE", "s", "9223372036854775807"},
+            {"PEXPIRE", "s", "-1"},
+            {"TYPE", "s"},
+            {"RPUSH", "l", "a", "b", "a"},
+            {"LPUSH", "l", "x", "y"},
+            {"RPUSH", "l"},
+            {"TYPE", "l"},
+            {"GET", "l"},
+            {"GETRANGE", "l", "0", "3"},
+            {"LINDEX", "l", "-1"},
+            {"LINDEX", "l", "9"},
+            {"LINDEX", "l", "x"},
+            {"LINDEX", "none", "x"},
+            {"LPOS", "l", "a"},
+            {"LPOS", "l", "none"},
+            {"LPOS", "none", "a"},
+            {"LREM", "l", "-1", "a"},
+            {"LREM", "l", "0", "none"},
+            {"LREM", "l", "x", "a"},
+            {"LREM", "l", "-9223372036854775807", "y"},
+            {"LREM", "none", "0", "a"},
+            {"PEXPIRE", "l", "100000"},
+            {"LPOP", "l"},
+            {"LPOP", "l"},
+            {"LPOP", "l"},
+            {"TYPE", "l"},
+            {"LPOP", "l"},
+            {"SET", "s", "x"},
+            {"RPUSH", "s", "x"},
+            {"LPOP", "s"},
+            {"LINDEX", "s", "0"},
+            {"LPOS", "s", "x"},
+            {"LREM", "s", "0", "x"},
+            {"EXISTS", "s", "s", "none"},
+            {"DEL", "s", "s", "none"},
+            {"DBSIZE"},
+            {"PING"},
+            {"PING", "me"},
+            {"SELECT", "0"},
+            {"WAIT", "0", "1"},
+            {"WAIT", "x", "1"},
+            {"CLIENT", "CACHING", "YES"},
+            {"CLIENT", "SETNAME", "me"},
+            {"CONFIG", "GET", "appen*ync"},
+            {"CONFIG", "GET", "*on-rewrite"},
+            {"CONFIG", "GET", "appendonly"},
+            {"CONFIG", "GET", "nothing-of-it"},
+            {"EVALSHA", std::string(40, '0'), "0"},
+            {"EVALSHA", std::string(40, '0'), "1"},
+            {"EVALSHA", std::string(40, '0'), "-1"},
+            {"EVALSHA", std::string(40, '0'), "x"},
+            {"SCRIPT", "LOAD", std::string(redis::release_script)},
+            {"EVAL", std::string(redis::release_script), "1", "k", "me"},
+            {"SCRIPT", "FLUSH"},
+            {"AUTH", "me", "secret"},
+            {"AUTH", "default", "secret"},
+            {"HELLO", "9"},
+            {"HELLO", "x"},
+            {"HELLO", "3", "AUTH", "me", "secret"},
+            {"HELLO", "3", "SETNAME"},
+            {"FLUSHALL"},
+            {"FLUSHDB"},
+        };
+        for (auto const& words : lines) {
+            both.same(words);
+            for (auto const* const key : {"s", "l", "new"}) both.same({"PTTL", key});
+        }
+    });
+}
+
+BOOST_AUTO_TEST_CASE(random_commands_get_the_replies_of_a_server) {
+    beside_each_kind([](pair_of_servers& both) {
+        with_seeds(both, 4, [&](std::mt19937_64& random) {
+            chooser choose{random};
+            std::vector<std::string> const keys{"k", "l"};
+            both.same({"FLUSHALL"});
+            for (auto step = 0; step < 300 && !both.failed; ++step) {
+                auto const key = choose.of(keys), value = choose.of(tokens);
+                auto const small = std::to_string(static_cast<int>(choose.below(9)) - 4);
+                switch (choose.below(12)) {
+                case 0:
+                    both.same({"SET", key, value, "NX", "PX", some_ttl(choose)});
+                    break;
+                case 1:
+                    both.same({"SET", key, value});
+                    break;
+                case 2:
+                    both.same({"DEL", key});
+                    break;
+                case 3:
+                    both.same({"PEXPIRE", key, some_ttl(choose)});
+                    break;
+                case 4:
+                    both.same({"RPUSH", key, value});
+                    break;
+                case 5:
+                    both.same({"LPUSH", key, value, choose.of(tokens)});
+                    break;
+                case 6:
+                    both.same({"LPOP", key});
+                    break;
+                case 7:
+                    both.same({"LREM", key, small, value});
+                    break;
+                case 8:
+                    both.same({"LPOS", key, value});
+                    break;
+                case 9:
+                    both.same({"LINDEX", key, small});
+                    break;
+                case 10:
+                    both.same({"GETRANGE", key, small, choose.of(odd_numbers)});
+                    break;
+                default:
+                    both.same({"GET", key});
+                }
+                both.same_keys(keys);
+            }
+        });
+    });
+}
+
+// Each script has a native form; each of those is compared with what a server makes of the text.
+BOOST_AUTO_TEST_CASE(random_scripts_get_the_replies_of_a_server) {
+    beside_each_kind([](pair_of_servers& both) {
+        std::vector<std::string> digests;
+        for (auto const& s : all_scripts)
+            digests.push_back(both.same({"SCRIPT", "LOAD", std::string(s.text)}).string());
+        std::vector<std::string> keys{"k", "k:fence", "k:queue"};
+        for (auto const& token : tokens) keys.push_back("k:queue:" + token);
+        auto const count = is_exact(both.kind) ? 12U : 3U;
+        with_seeds(both, count, [&](std::mt19937_64& random) {
+            chooser choose{random};
+            both.same({"FLUSHALL"});
+            for (auto step = 0; step < 200 && !both.failed; ++step) {
+                // Another program changes the keys now and then.
+                switch (choose.below(20)) {
+                case 0:
+                    both.same({"SET", "k:fence", choose.of(odd_numbers)});
+                    break;
+                case 1:
+                    both.same({"DEL", choose.of(keys)});
+                    break;
+                case 2:
+                    both.same({"SET", choose.of(keys), choose.of(tokens)});
+                    break;
+                case 3: {
+                    auto const key = choose.of(keys);
+                    both.same({"DEL", key});
+                    both.same({"RPUSH", key, choose.of(tokens), "", choose.of(tokens)});
+                    break;
+                }
+                case 4:
+                    both.same({"PEXPIRE", choose.of(keys), some_ttl(choose)});
+                    break;
+                default:
+                    break;
+                }
+                auto const which = choose.below(all_scripts.size());
+                auto const& script = all_scripts[which];
+                command_line words{"EVALSHA", digests[which]};
+                if (choose.below(8) == 0) words = {"EVAL", std::string(script.text)};
+                words.push_back(std::to_string(1 + script.fenced + script.fair));
+                words.push_back("k");
+                if (script.fenced) words.push_back("k:fence");
+                if (script.fair) words.push_back("k:queue");
+                words.push_back(choose.of(tokens));
+                auto const raises = script.text == redis::raise_script;
+                if (script.fenced) {
+                    if (!raises) words.push_back(some_ttl(choose));
+                    // Numbers near the counter, far from it, and far from the clock on both sides.
+                    std::vector<std::string> numbers{"1", "2", "3", "7", "50", "400000", "700000"};
+                    numbers.push_back(std::to_string((std::time(nullptr) - 3'600) * 10'000));
+                    numbers.push_back(std::to_string((std::time(nullptr) + 3'600) * 10'000));
+                    words.push_back(choose.of(choose.below(10) == 0 ? odd_numbers : numbers));
+                    words.push_back(some_ttl(choose));
+                }
+                for (auto n = script.times; n > 0; --n) words.push_back(some_ttl(choose));
+                if (script.place) words.push_back(choose.of({"0", "1"}));
+                both.same(words);
+                both.same_keys(keys);
+            }
+        });
+    });
+}
+
+// Two clients, of which the second one tracks keys, and changes some itself.
+BOOST_AUTO_TEST_CASE(changes_are_pushed_as_by_a_server) {
+    beside_each_kind([](pair_of_servers& both) {
+        redis_cli real(both.redis), ours(both.embedded.address().port());
+        auto const as_hello = [](reply const& r) {
+            // The product, its version and the id of the client differ.
+            std::vector<std::string> fields;
+            for (std::size_t i = 0; i < r.elements().size(); i += 2)
+                fields.push_back(r.elements()[i].string());
+            std::erase(fields, "availability_zone");
+            return fields;
+        };
+        auto const first = real.command({"HELLO", "3", "SETNAME", "me"});
+        auto const second = ours.command({"HELLO", "3", "SETNAME", "me"});
+        BOOST_TEST(as_hello(first) == as_hello(second), boost::test_tools::per_element());
+        auto const same = [&](command_line const& words) {
+            auto const a = real.command(words), b = ours.command(words);
+            BOOST_TEST(both.agree(words, a, b), words.front() << ": " << a << ", ours " << b);
+        };
+        /// The pushes that come before the reply to PING, or with it.
+        auto const pushed = [](redis_cli& cli) {
+            (void)cli.command({"PING"});
+            std::vector<std::string> all;
+            for (auto const& p : cli.take_pushes()) all.push_back(text_of(p));
+            return all;
+        };
+        auto const same_pushes = [&] {
+            auto const a = pushed(real), b = pushed(ours);
+            BOOST_TEST(a == b, boost::test_tools::per_element());
+            return a.size();
+        };
+        same({"CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"});
+        with_seeds(both, 6, [&](std::mt19937_64& random) {
+            chooser choose{random};
+            std::size_t pushes = 0;
+            std::vector<std::string> const keys{"k", "l", "m"};
+            for (auto step = 0; step < 200 && !both.failed; ++step) {
+                auto const key = choose.of(keys);
+                switch (choose.below(10)) {
+                case 0:
+                case 1:
+                case 2:
+                    same({"CLIENT", "CACHING", "YES"});
+                    same({choose.of({"PTTL", "GET", "TYPE"}), key});
+                    break;
+                case 3:
+                    same({"PTTL", key}); // not tracked
+                    break;
+                case 4:
+                    same({"SET", key, "x", "PX", "100000"}); // its own change
+                    break;
+                case 5:
+                    both.same({"SET", key, "y", "PX", "200000"});
+                    break;
+                case 6:
+                    both.same({"DEL", key});
+                    break;
+                case 7:
+                    both.same({"PEXPIRE", key, "300000"});
+                    break;
+                case 8:
+                    both.same({"EVAL", std::string(redis::fenced_acquire_script), "2", key,
+                               key + ":fence", "me", "100000", "1", "100000"});
+                    break;
+                default:
+                    if (choose.below(10) == 0) both.same({"FLUSHALL"});
+                }
+                pushes += same_pushes();
+            }
+            BOOST_TEST(pushes > 5U);
+        });
+        // A key expires, and nobody asks for it.
+        same({"CLIENT", "CACHING", "YES"});
+        same({"GET", "short"});
+        both.same({"SET", "short", "x", "PX", "30"});
+        BOOST_TEST(same_pushes() == 1U);
+        same({"CLIENT", "CACHING", "YES"});
+        same({"TYPE", "short"});
+        for (auto* const cli : {&real, &ours}) {
+            BOOST_TEST(cli->has_input(5s));
+            BOOST_TEST(pushed(*cli).size() == 1U);
+        }
+    });
+}
+
+// The same calls of clients, with every kind of lock.
+BOOST_AUTO_TEST_CASE(calls_of_clients_have_the_results_that_they_have_on_a_server) {
+    auto const story = [](std::vector<address> const& addresses) {
+        std::ostringstream told;
+        auto named = patient();
+        named.holder_label = "first";
+        test_client a(addresses, named), b(addresses);
+        a.runs_with(b);
+        for (auto const fenced : {false, true}) {
+            for (auto const fair : {false, true}) {
+                lock_options const options{.ttl = 60s, .fencing = fenced, .fair = fair};
+                auto const key = std::string(fenced ? "fenced" : "plain") + (fair ? " fair" : "");
+                auto held = a.hold(key, options);
+                told << key << ' ' << (held.fence() != 0);
+                told << " refused: " << b.try_acquire(key, options).first.code().message();
+                told << " report: " << told_of(report_of(b, [&](auto handler) {
+                    b.locks.inspect(key, std::move(handler));
+                }));
+                told << " extend: " << a.extend(held).code().message();
+                told << " release: " << a.releases(held);
+                auto next = b.hold(key, options);
+                told << " grows: " << (next.fence() == 0 || next.fence() > held.fence());
+                auto const token = next.token();
+                next.detach();
+                attempt adoption;
+                a.locks.adopt(key, token, options, [&](error e, lease l) {
+                    adoption.how = std::move(e);
+                    adoption.held = std::move(l);
+                    adoption.done = true;
+                });
+                BOOST_REQUIRE(a.until([&] { return adoption.done; }));
+                told << " adopt: " << adoption.how.code().message();
+                told << " taken away: " << told_of(report_of(b, [&](auto handler) {
+                    b.locks.force_release(key, std::move(handler));
+                }));
+                told << " release: " << a.releases(adoption.held);
+                told << " report: " << told_of(report_of(b, [&](auto handler) {
+                    b.locks.inspect(key, std::move(handler));
+                })) << '\n';
+            }
+        }
+        auto const s = a.locks.instances().at(0);
+        told << to_string(s.state) << ' ' << s.degradations.size() << ' ' << s.message << '\n';
+        return told.str();
+    };
+    testing::instance embedded;
+    auto const ours = story({embedded.address()});
+    auto const kinds = available_servers();
+    BOOST_REQUIRE(!kinds.empty());
+    for (auto const& kind : kinds) {
+        BOOST_TEST_CONTEXT(kind.name) {
+            server redis({.kind = kind});
+            BOOST_TEST(story({address(redis.url())}) == ours);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
