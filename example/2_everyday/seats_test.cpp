@@ -38,7 +38,7 @@ asio::awaitable<sale> sell(holdfast::client& locks, int seat, payment pay) {
         holdfast::lease lease = co_await lock.try_acquire_for(200ms);
         co_await pay(lease);
         auto const released = co_await lease.release();
-        co_return released ? sale::sold : sale::lost;
+        co_return released.confirmed() ? sale::sold : sale::lost;
     } catch (holdfast::system_error const& e) {
         if (e.code() == holdfast::errc::wait_timeout) co_return sale::busy;
         if (e.code() == holdfast::error_condition::unavailable) co_return sale::outage;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_payment_learns_that_the_instance_hangs) {
     instance one;
     auto const pay = [&](holdfast::lease& lease) -> asio::awaitable<void> {
         one.freeze();
-        co_await lease.wait_lost(); // ends by the deadline, after 300 ms
+        co_await lease.wait_end(); // ends by the deadline, after 300 ms
     };
     BOOST_CHECK(sold_on({one.address()}, pay) == sale::lost);
 }

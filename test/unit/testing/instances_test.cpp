@@ -240,10 +240,11 @@ BOOST_AUTO_TEST_CASE(a_holder_learns_that_its_key_was_erased_or_taken) {
     test_client a({one.address()});
     for (auto const taken : {false, true}) {
         auto held = a.hold("k", {.ttl = 300ms});
-        auto lost = false;
-        held.wait_lost([&](error e) { lost = !e; });
+        auto how = lease_end::none;
+        held.wait_end([&](error, lease_end end) { how = end; });
         taken ? one.hold("k", 300ms) : static_cast<void>(one.erase("k"));
-        BOOST_TEST(a.until([&] { return lost; }));
+        BOOST_TEST(a.until([&] { return how != lease_end::none; }));
+        BOOST_TEST(how == lease_end::key_gone);
         BOOST_TEST(!held.held());
         BOOST_TEST(one.erase("k") == taken);
     }
@@ -296,9 +297,10 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_deadline_while_the_instance_is_frozen) 
     test_client a({one.address()}, brisk());
     auto held = a.hold("k", {.ttl = 400ms});
     one.freeze();
-    auto lost = false;
-    held.wait_lost([&](error e) { lost = !e; });
-    BOOST_TEST(a.until([&] { return lost; }));
+    auto how = lease_end::none;
+    held.wait_end([&](error, lease_end end) { how = end; });
+    BOOST_TEST(a.until([&] { return how != lease_end::none; }));
+    BOOST_TEST(how == lease_end::expired);
     BOOST_TEST(wait_until([&] { return !one.holds("k"); }));
 }
 
