@@ -1,4 +1,4 @@
-#include "runtime/engine/readiness.hpp"
+#include "runtime/acquire/readiness.hpp"
 
 #include "protocol/rules.hpp"
 #include "runtime/services/report_builder.hpp"
