@@ -151,8 +151,8 @@ void listener::accept_next() {
     acceptor_.async_accept([this, period = period_](error_code ec, tcp::socket socket) {
         if (period != period_) return;
         if (!ec) {
-            add(std::move(socket));
-            return accept_next();
+            accept_next();
+            return add(std::move(socket));
         }
         // The process has no descriptor left, for example.
         accept_pause_.expires_after(std::chrono::milliseconds(20));
@@ -173,8 +173,10 @@ void listener::add(tcp::socket socket) {
     }
     auto& client = server_.connect();
     auto const c = std::make_shared<connection>(std::move(socket), client);
-    connections_.emplace(client.id, c);
-    await_input(c);
+    attempt(c, [&] {
+        connections_.emplace(client.id, c);
+        await_input(c);
+    });
 }
 
 void listener::close(connection& c) {
@@ -193,7 +195,7 @@ void listener::await_input(connection_ptr const& c) {
     c->socket.async_wait(tcp::socket::wait_read, [this, c](error_code ec) {
         c->reads = false;
         if (ec || c->closed || state_ == state::frozen) return;
-        receive(c);
+        attempt(c, [&] { receive(c); });
     });
 }
 
@@ -202,12 +204,8 @@ void listener::receive(connection_ptr const& c) {
     error_code ec;
     auto const n = c->socket.read_some(asio::buffer(bytes), ec);
     if (ec && ec != asio::error::would_block) return close(*c);
-    try {
-        c->input.feed({bytes.data(), n});
-        serve(c);
-    } catch (std::exception const&) { // no memory
-        close(*c);
-    }
+    c->input.feed({bytes.data(), n});
+    serve(c);
 }
 
 void listener::serve(connection_ptr const& c) {
@@ -261,15 +259,16 @@ void listener::await_room(connection_ptr const& c) {
     c->socket.async_wait(tcp::socket::wait_write, [this, c](error_code ec) {
         c->writes = false;
         if (ec || c->closed) return;
-        write(c);
-        if (!c->closed && c->stuffed && c->client.out.empty()) serve(c);
+        attempt(c, [&] {
+            write(c);
+            if (!c->closed && c->stuffed && c->client.out.empty()) serve(c);
+        });
     });
 }
 
 // As a server that looks for expired keys now and then. A command finds them expired at once.
 void listener::arm_expiry() {
     if (awaits_expiry_ || !server_.expires()) return;
-    awaits_expiry_ = true;
     expiry_.expires_after(std::chrono::milliseconds(20));
     expiry_.async_wait([this](error_code) {
         awaits_expiry_ = false;
@@ -277,6 +276,7 @@ void listener::arm_expiry() {
         server_.expire();
         after_commands();
     });
+    awaits_expiry_ = true;
 }
 
 } // namespace holdfast::testing

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <future>
 #include <map>
 #include <memory>
@@ -66,10 +67,21 @@ private:
 
     template <class F>
     auto run(F f) {
-        std::packaged_task<decltype(f())()> task(std::move(f));
-        auto result = task.get_future();
-        boost::asio::post(context_, [&] { task(); });
+        // The thread may still be at the end of the task when the result is there.
+        auto const task = std::make_shared<std::packaged_task<decltype(f())()>>(std::move(f));
+        auto result = task->get_future();
+        boost::asio::post(context_, [task] { (*task)(); });
         return result.get();
+    }
+
+    /// What fails for a connection, as memory may run out, ends that connection.
+    template <class F>
+    void attempt(connection_ptr const& c, F f) {
+        try {
+            f();
+        } catch (std::exception const&) {
+            close(*c);
+        }
     }
 
     void start();

@@ -139,13 +139,13 @@ reply lock_server::config(client&, command_line const& words) {
         {"tracking-table-max-keys", std::to_string(key_watches::max_keys)},
     }};
     std::vector<reply> found;
-    for (auto const& [name, value] : settings) {
+    for (auto const& setting : settings) {
         auto const asked = std::any_of(words.begin() + 2, words.end(), [&](auto const& pattern) {
-            return matches(lower(pattern), name);
+            return matches(lower(pattern), setting.first);
         });
         if (!asked) continue;
-        found.push_back(reply::bulk(std::string(name)));
-        found.push_back(reply::bulk(value));
+        found.push_back(reply::bulk(std::string(setting.first)));
+        found.push_back(reply::bulk(setting.second));
     }
     return reply::list(reply::kind::map, std::move(found));
 }

@@ -2,6 +2,8 @@
 // the memory is bounded, and the instance goes on.
 #include <holdfast/testing/instance.hpp>
 
+#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/fair_key.hpp"
 #include "redis/wire/lock_scripts.hpp"
 
 #include "support/redis_cli.hpp"
@@ -12,9 +14,11 @@
 #include "testing/key_watches.hpp"
 #include "testing/listener.hpp"
 #include "testing/lua_number.hpp"
+#include "testing/native_scripts.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <limits>
@@ -73,6 +77,20 @@ BOOST_AUTO_TEST_CASE(unknown_commands_and_scripts_are_named) {
     BOOST_TEST(contains(c.refusal({"EVAL", text, "0"}), "with 1 keys and 1 arguments"));
     BOOST_TEST(contains(c.refusal({"EVAL", text, "1", "k"}), "with 1 keys and 1 arguments"));
     BOOST_TEST(lives(c.one));
+}
+
+BOOST_AUTO_TEST_CASE(every_script_of_the_library_has_a_native_form) {
+    auto const native = testing::native_scripts();
+    std::size_t scripts = 0;
+    for (auto const* const kind : {&redis::exclusive_key, &redis::fair_key}) {
+        for (auto const text : kind->scripts) {
+            ++scripts;
+            BOOST_TEST(std::any_of(native.begin(), native.end(),
+                                   [&](auto const& n) { return n.text == text; }),
+                       text);
+        }
+    }
+    BOOST_TEST(native.size() == scripts);
 }
 
 BOOST_AUTO_TEST_CASE(bytes_that_are_no_command_end_the_connection_alone) {
