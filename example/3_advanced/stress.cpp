@@ -10,6 +10,9 @@
 //     --faults COMMAND            a shell command that starts after a fifth of the time. Its output
 //                                 is shown. It may freeze or kill instances, as long as a quorum
 //                                 stays.
+//     --fences on|off  (off)      locks with fences
+//     --journal FILE              writes when each lease began and ended, and what the faults said;
+//                                 tools/timeline draws it
 //
 // The witness is a Redis that is no instance of the locks. Under the lock, a coroutine reads a
 // counter of the key on the witness, and writes it back increased by one, in two steps. If two
@@ -38,13 +41,18 @@
 #include <boost/redis/connection.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -58,6 +66,8 @@ struct settings {
     std::vector<holdfast::address> instances;
     std::string witness;
     std::string faults;
+    std::string journal;
+    bool fences = false;
     unsigned coroutines = 2000;
     unsigned keys = 500;
     unsigned seconds = 10;
@@ -90,6 +100,90 @@ clock_type::duration percentile(std::vector<clock_type::duration>& of, double sh
     return *at;
 }
 
+using lease_time = holdfast::lease_clock::time_point;
+
+/// Who held what, and when: a text file for tools/timeline, of about 25 bytes a lease. All times
+/// are in microseconds. Its lines are
+/// - `begin TIME PREFIX`, with the time since boot, from which the other lines count, and the
+/// prefix
+///   of the keys;
+/// - `held START LENGTH KEY COROUTINE [FENCE]` for a lease that its holder released;
+/// - `lost START LENGTH KEY COROUTINE [FENCE]` for a lease that ended before;
+/// - `fault TIME TEXT`, and at the end `end TIME`, without which the journal is incomplete.
+///
+/// A lease stands there from the time at which its holder had it until just before the holder
+/// released it. At most 64 KiB wait in memory.
+class journal {
+public:
+    /// With an empty name, nothing is written.
+    explicit journal(std::string const& name)
+        : name_(name)
+        , begin_(std::chrono::floor<std::chrono::microseconds>(now())) {
+        if (name_.empty()) return;
+        file_.open(name_, std::ios::binary);
+        if (!file_) throw std::runtime_error("cannot write the journal \"" + name_ + '"');
+        text_.reserve(most);
+        line("begin", microseconds(begin_.time_since_epoch()), "stress:");
+    }
+
+    /// Reads no clock if nothing is written.
+    lease_time now() const { return name_.empty() ? lease_time() : holdfast::lease_clock::now(); }
+
+    /// A lease is about to be released.
+    void ends(lease_time start, unsigned key, unsigned coroutine, holdfast::lease const& lease) {
+        if (name_.empty()) return;
+        auto const end = std::max(start, std::min(now(), lease.deadline()));
+        auto const event = lease.held() ? "held" : "lost";
+        auto const length = microseconds(end - start);
+        if (lease.fence() == 0)
+            line(event, microseconds(start - begin_), length, key, coroutine);
+        else
+            line(event, microseconds(start - begin_), length, key, coroutine, lease.fence());
+    }
+
+    void fault(std::string const& text) { line("fault", microseconds(now() - begin_), text); }
+
+    void end() {
+        if (name_.empty()) return;
+        line("end", microseconds(now() - begin_));
+        write();
+        file_.close();
+        // The picture is missing then, but the locks are as good as they were.
+        if (!file_) std::cerr << "stress: the journal \"" << name_ << "\" could not be written\n";
+    }
+
+private:
+    static constexpr std::size_t most = 64 * 1024;
+
+    static std::int64_t microseconds(lease_time::duration d) {
+        return std::chrono::floor<std::chrono::microseconds>(d).count();
+    }
+
+    template <class... Fields>
+    void line(std::string_view event, Fields const&... fields) {
+        if (name_.empty()) return;
+        text_ += event;
+        (append(fields), ...);
+        text_ += '\n';
+        if (text_.size() > most - 256) write();
+    }
+    void append(std::string_view field) { (text_ += ' ') += field; }
+    template <std::integral Number>
+    void append(Number field) {
+        char digits[24];
+        append(std::string_view(digits, std::to_chars(digits, digits + 24, field).ptr));
+    }
+    void write() {
+        file_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
+        text_.clear();
+    }
+
+    std::string name_;
+    lease_time begin_;
+    std::ofstream file_;
+    std::string text_;
+};
+
 /// Limits the time, so that a witness that is gone does not block the program.
 auto asked() {
     return asio::cancel_after(5s, asio::as_tuple(asio::deferred));
@@ -101,12 +195,14 @@ public:
         : settings_(std::move(s))
         , locks_(context_.get_executor(), settings_.instances)
         , witness_(context_, redis::logger{redis::logger::level::disabled})
+        , journal_(settings_.journal)
         , end_(clock_type::now() + std::chrono::seconds(settings_.seconds)) {
         results_.inside.resize(settings_.keys);
         for (unsigned k = 0; k < settings_.keys; ++k) {
-            keys_.push_back(locks_.make_lock(
-                "stress:" + std::to_string(k),
-                {.ttl = settings_.ttl, .on_outage = holdfast::outage_policy::fail}));
+            keys_.push_back(locks_.make_lock("stress:" + std::to_string(k),
+                                             {.ttl = settings_.ttl,
+                                              .fencing = settings_.fences,
+                                              .on_outage = holdfast::outage_policy::fail}));
         }
     }
 
@@ -115,6 +211,7 @@ public:
             if (e) std::rethrow_exception(e);
         });
         context_.run();
+        journal_.end();
         return report();
     }
 
@@ -168,7 +265,11 @@ private:
                 continue;
             }
             results_.second.push_back(clock_type::now() - asked);
+            auto const start = journal_.now();
             co_await section(key, lease);
+            // Before the release, because the next holder may have the lock before this one hears
+            // of it.
+            journal_.ends(start, key, number, lease);
             auto const released = co_await lease.release();
             if (released == holdfast::errc::no_quorum) ++results_.release_failed;
         }
@@ -214,6 +315,7 @@ private:
             std::istream(&text) >> std::ws;
             std::istream lines(&text);
             std::getline(lines, line);
+            journal_.fault(line);
             std::cout << "   -- " << line << std::endl;
         }
         if (::pclose(pipe) != 0) ++results_.fault_command_failed;
@@ -293,6 +395,7 @@ private:
     asio::io_context context_{1};
     holdfast::client locks_;
     redis::connection witness_;
+    journal journal_;
     clock_type::time_point end_;
     std::vector<holdfast::lock> keys_;
     results results_;
@@ -326,6 +429,12 @@ settings parse(int argc, char** argv) {
             s.witness = value;
         } else if (option == "--faults") {
             s.faults = value;
+        } else if (option == "--journal") {
+            s.journal = value;
+        } else if (option == "--fences") {
+            if (value != "on" && value != "off")
+                throw std::invalid_argument(option + ": \"" + value + "\" is neither on nor off");
+            s.fences = value == "on";
         } else if (option == "--coroutines") {
             s.coroutines = positive(option, value);
         } else if (option == "--keys") {
