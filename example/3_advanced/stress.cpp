@@ -118,34 +118,33 @@ public:
     /// With an empty name, nothing is written.
     explicit journal(std::string const& name)
         : name_(name)
-        , begin_(std::chrono::floor<std::chrono::microseconds>(now())) {
+        , begin_(std::chrono::floor<std::chrono::microseconds>(holdfast::lease_clock::now())) {
         if (name_.empty()) return;
         file_.open(name_, std::ios::binary);
         if (!file_) throw std::runtime_error("cannot write the journal \"" + name_ + '"');
-        text_.reserve(most);
+        text_.resize(64 * 1024);
         line("begin", microseconds(begin_.time_since_epoch()), "stress:");
     }
 
-    /// Reads no clock if nothing is written.
-    lease_time now() const { return name_.empty() ? lease_time() : holdfast::lease_clock::now(); }
-
-    /// A lease is about to be released.
-    void ends(lease_time start, unsigned key, unsigned coroutine, holdfast::lease const& lease) {
+    /// A lease is about to be released. `lost`: its holder has heard of its end.
+    void ends(lease_time start, unsigned key, unsigned coroutine, holdfast::lease const& lease,
+              bool lost) {
         if (name_.empty()) return;
-        auto const end = std::max(start, std::min(now(), lease.deadline()));
-        auto const event = lease.held() ? "held" : "lost";
-        auto const length = microseconds(end - start);
+        auto const now = holdfast::lease_clock::now();
+        auto const deadline = lease.deadline();
+        auto const event = lost || now >= deadline ? "lost" : "held";
+        auto const length = microseconds(std::max(start, std::min(now, deadline)) - start);
         if (lease.fence() == 0)
             line(event, microseconds(start - begin_), length, key, coroutine);
         else
             line(event, microseconds(start - begin_), length, key, coroutine, lease.fence());
     }
 
-    void fault(std::string const& text) { line("fault", microseconds(now() - begin_), text); }
+    void fault(std::string const& text) { line("fault", now(), text.substr(0, longest)); }
 
     void end() {
         if (name_.empty()) return;
-        line("end", microseconds(now() - begin_));
+        line("end", now());
         write();
         file_.close();
         // The picture is missing then, but the locks are as good as they were.
@@ -153,35 +152,38 @@ public:
     }
 
 private:
-    static constexpr std::size_t most = 64 * 1024;
+    static constexpr std::size_t longest = 200; ///< of a text; numbers take less
 
     static std::int64_t microseconds(lease_time::duration d) {
         return std::chrono::floor<std::chrono::microseconds>(d).count();
     }
+    std::int64_t now() const { return microseconds(holdfast::lease_clock::now() - begin_); }
 
     template <class... Fields>
     void line(std::string_view event, Fields const&... fields) {
         if (name_.empty()) return;
-        text_ += event;
-        (append(fields), ...);
-        text_ += '\n';
-        if (text_.size() > most - 256) write();
+        append(event);
+        ((text_[used_++] = ' ', append(fields)), ...);
+        text_[used_++] = '\n';
+        if (used_ + 2 * longest > text_.size()) write();
     }
-    void append(std::string_view field) { (text_ += ' ') += field; }
+    void append(std::string_view field) { used_ += field.copy(text_.data() + used_, field.size()); }
     template <std::integral Number>
     void append(Number field) {
-        char digits[24];
-        append(std::string_view(digits, std::to_chars(digits, digits + 24, field).ptr));
+        char* const end = text_.data() + text_.size();
+        used_ = static_cast<std::size_t>(std::to_chars(text_.data() + used_, end, field).ptr -
+                                         text_.data());
     }
     void write() {
-        file_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
-        text_.clear();
+        file_.write(text_.data(), static_cast<std::streamsize>(used_));
+        used_ = 0;
     }
 
     std::string name_;
     lease_time begin_;
     std::ofstream file_;
-    std::string text_;
+    std::string text_; ///< what is not yet in the file: its first `used_` characters
+    std::size_t used_ = 0;
 };
 
 /// Limits the time, so that a witness that is gone does not block the program.
@@ -256,7 +258,7 @@ private:
         std::minstd_rand random(number + 1);
         while (clock_type::now() < end_) {
             unsigned const key = static_cast<unsigned>(random()) % settings_.keys;
-            auto const asked = clock_type::now();
+            auto const asked = holdfast::lease_clock::now();
             auto acquired = co_await keys_[key].try_acquire_for(settings_.wait, asio::as_tuple);
             auto& [failure, lease] = acquired;
             if (failure) {
@@ -264,19 +266,20 @@ private:
                 last_failure_ = failure.what();
                 continue;
             }
-            results_.second.push_back(clock_type::now() - asked);
-            auto const start = journal_.now();
-            co_await section(key, lease);
+            auto const start = holdfast::lease_clock::now();
+            results_.second.push_back(start - asked);
+            bool const lost = co_await section(key, lease);
             // Before the release, because the next holder may have the lock before this one hears
             // of it.
-            journal_.ends(start, key, number, lease);
+            journal_.ends(start, key, number, lease, lost);
             auto const released = co_await lease.release();
             if (released == holdfast::errc::no_quorum) ++results_.release_failed;
         }
     }
 
-    // The critical section. It is not atomic on purpose.
-    asio::awaitable<void> section(unsigned key, holdfast::lease& lease) {
+    // The critical section. It is not atomic on purpose. Returns whether the lease was lost in it.
+    asio::awaitable<bool> section(unsigned key, holdfast::lease& lease) {
+        bool lost = false;
         ++held_;
         if (results_.inside[key]++ != 0) ++results_.violations;
         redis::request get;
@@ -286,6 +289,7 @@ private:
         if (std::get<0>(read) || !std::get<0>(value).has_value()) {
             ++results_.witness_failed;
         } else if (!lease.held()) {
+            lost = true;
             ++results_.lost;
         } else {
             redis::request set;
@@ -298,6 +302,7 @@ private:
         }
         --results_.inside[key];
         --held_;
+        co_return lost;
     }
 
     asio::awaitable<void> faults() {
