@@ -214,6 +214,8 @@ def plots(site, page):
             data = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise SystemExit(f"doc/data/{file.name}: {error}") from error
+        if "instances" in data and "lines" in data:
+            continue  # the times of one run: tools/acquire-picture draws them, and pages show that
         name, title = file.stem, heading(file.stem, data)
         if "peers" in data:
             charts = peers_charts(name, data)

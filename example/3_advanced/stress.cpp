@@ -10,6 +10,9 @@
 //     --faults COMMAND            a shell command that starts after a fifth of the time. Its output
 //                                 is shown. It may freeze or kill instances, as long as a quorum
 //                                 stays.
+//     --fences on|off  (off)      locks with fences
+//     --journal FILE              writes when each lease began and ended, and what the faults said;
+//                                 tools/timeline draws it
 //
 // The witness is a Redis that is no instance of the locks. Under the lock, a coroutine reads a
 // counter of the key on the witness, and writes it back increased by one, in two steps. If two
@@ -38,13 +41,18 @@
 #include <boost/redis/connection.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -58,6 +66,8 @@ struct settings {
     std::vector<holdfast::address> instances;
     std::string witness;
     std::string faults;
+    std::string journal;
+    bool fences = false;
     unsigned coroutines = 2000;
     unsigned keys = 500;
     unsigned seconds = 10;
@@ -90,6 +100,92 @@ clock_type::duration percentile(std::vector<clock_type::duration>& of, double sh
     return *at;
 }
 
+using lease_time = holdfast::lease_clock::time_point;
+
+/// Who held what, and when: a text file for tools/timeline, of about 25 bytes a lease. All times
+/// are in microseconds. Its lines are
+/// - `begin TIME PREFIX`, with the time since boot, from which the other lines count, and the
+/// prefix
+///   of the keys;
+/// - `held START LENGTH KEY COROUTINE [FENCE]` for a lease that its holder released;
+/// - `lost START LENGTH KEY COROUTINE [FENCE]` for a lease that ended before;
+/// - `fault TIME TEXT`, and at the end `end TIME`, without which the journal is incomplete.
+///
+/// A lease stands there from the time at which its holder had it until just before the holder
+/// released it. At most 64 KiB wait in memory.
+class journal {
+public:
+    /// With an empty name, nothing is written.
+    explicit journal(std::string const& name)
+        : name_(name)
+        , begin_(std::chrono::floor<std::chrono::microseconds>(holdfast::lease_clock::now())) {
+        if (name_.empty()) return;
+        file_.open(name_, std::ios::binary);
+        if (!file_) throw std::runtime_error("cannot write the journal \"" + name_ + '"');
+        text_.resize(64 * 1024);
+        line("begin", microseconds(begin_.time_since_epoch()), "stress:");
+    }
+
+    /// A lease is about to be released. `lost`: its holder has heard of its end.
+    void ends(lease_time start, unsigned key, unsigned coroutine, holdfast::lease const& lease,
+              bool lost) {
+        if (name_.empty()) return;
+        auto const now = holdfast::lease_clock::now();
+        auto const deadline = lease.deadline();
+        auto const event = lost || now >= deadline ? "lost" : "held";
+        auto const length = microseconds(std::max(start, std::min(now, deadline)) - start);
+        if (lease.fence() == 0)
+            line(event, microseconds(start - begin_), length, key, coroutine);
+        else
+            line(event, microseconds(start - begin_), length, key, coroutine, lease.fence());
+    }
+
+    void fault(std::string const& text) { line("fault", now(), text.substr(0, longest)); }
+
+    void end() {
+        if (name_.empty()) return;
+        line("end", now());
+        write();
+        file_.close();
+        // The picture is missing then, but the locks are as good as they were.
+        if (!file_) std::cerr << "stress: the journal \"" << name_ << "\" could not be written\n";
+    }
+
+private:
+    static constexpr std::size_t longest = 200; ///< of a text; numbers take less
+
+    static std::int64_t microseconds(lease_time::duration d) {
+        return std::chrono::floor<std::chrono::microseconds>(d).count();
+    }
+    std::int64_t now() const { return microseconds(holdfast::lease_clock::now() - begin_); }
+
+    template <class... Fields>
+    void line(std::string_view event, Fields const&... fields) {
+        if (name_.empty()) return;
+        append(event);
+        ((text_[used_++] = ' ', append(fields)), ...);
+        text_[used_++] = '\n';
+        if (used_ + 2 * longest > text_.size()) write();
+    }
+    void append(std::string_view field) { used_ += field.copy(text_.data() + used_, field.size()); }
+    template <std::integral Number>
+    void append(Number field) {
+        char* const end = text_.data() + text_.size();
+        used_ = static_cast<std::size_t>(std::to_chars(text_.data() + used_, end, field).ptr -
+                                         text_.data());
+    }
+    void write() {
+        file_.write(text_.data(), static_cast<std::streamsize>(used_));
+        used_ = 0;
+    }
+
+    std::string name_;
+    lease_time begin_;
+    std::ofstream file_;
+    std::string text_; ///< what is not yet in the file: its first `used_` characters
+    std::size_t used_ = 0;
+};
+
 /// Limits the time, so that a witness that is gone does not block the program.
 auto asked() {
     return asio::cancel_after(5s, asio::as_tuple(asio::deferred));
@@ -101,12 +197,14 @@ public:
         : settings_(std::move(s))
         , locks_(context_.get_executor(), settings_.instances)
         , witness_(context_, redis::logger{redis::logger::level::disabled})
+        , journal_(settings_.journal)
         , end_(clock_type::now() + std::chrono::seconds(settings_.seconds)) {
         results_.inside.resize(settings_.keys);
         for (unsigned k = 0; k < settings_.keys; ++k) {
-            keys_.push_back(locks_.make_lock(
-                "stress:" + std::to_string(k),
-                {.ttl = settings_.ttl, .on_outage = holdfast::outage_policy::fail}));
+            keys_.push_back(locks_.make_lock("stress:" + std::to_string(k),
+                                             {.ttl = settings_.ttl,
+                                              .fencing = settings_.fences,
+                                              .on_outage = holdfast::outage_policy::fail}));
         }
     }
 
@@ -115,6 +213,7 @@ public:
             if (e) std::rethrow_exception(e);
         });
         context_.run();
+        journal_.end();
         return report();
     }
 
@@ -159,7 +258,7 @@ private:
         std::minstd_rand random(number + 1);
         while (clock_type::now() < end_) {
             unsigned const key = static_cast<unsigned>(random()) % settings_.keys;
-            auto const asked = clock_type::now();
+            auto const asked = holdfast::lease_clock::now();
             auto acquired = co_await keys_[key].try_acquire_for(settings_.wait, asio::as_tuple);
             auto& [failure, lease] = acquired;
             if (failure) {
@@ -167,15 +266,20 @@ private:
                 last_failure_ = failure.what();
                 continue;
             }
-            results_.second.push_back(clock_type::now() - asked);
-            co_await section(key, lease);
+            auto const start = holdfast::lease_clock::now();
+            results_.second.push_back(start - asked);
+            bool const lost = co_await section(key, lease);
+            // Before the release, because the next holder may have the lock before this one hears
+            // of it.
+            journal_.ends(start, key, number, lease, lost);
             auto const released = co_await lease.release();
             if (released == holdfast::errc::no_quorum) ++results_.release_failed;
         }
     }
 
-    // The critical section. It is not atomic on purpose.
-    asio::awaitable<void> section(unsigned key, holdfast::lease& lease) {
+    // The critical section. It is not atomic on purpose. Returns whether the lease was lost in it.
+    asio::awaitable<bool> section(unsigned key, holdfast::lease& lease) {
+        bool lost = false;
         ++held_;
         if (results_.inside[key]++ != 0) ++results_.violations;
         redis::request get;
@@ -185,6 +289,7 @@ private:
         if (std::get<0>(read) || !std::get<0>(value).has_value()) {
             ++results_.witness_failed;
         } else if (!lease.held()) {
+            lost = true;
             ++results_.lost;
         } else {
             redis::request set;
@@ -197,6 +302,7 @@ private:
         }
         --results_.inside[key];
         --held_;
+        co_return lost;
     }
 
     asio::awaitable<void> faults() {
@@ -214,6 +320,7 @@ private:
             std::istream(&text) >> std::ws;
             std::istream lines(&text);
             std::getline(lines, line);
+            journal_.fault(line);
             std::cout << "   -- " << line << std::endl;
         }
         if (::pclose(pipe) != 0) ++results_.fault_command_failed;
@@ -293,6 +400,7 @@ private:
     asio::io_context context_{1};
     holdfast::client locks_;
     redis::connection witness_;
+    journal journal_;
     clock_type::time_point end_;
     std::vector<holdfast::lock> keys_;
     results results_;
@@ -326,6 +434,12 @@ settings parse(int argc, char** argv) {
             s.witness = value;
         } else if (option == "--faults") {
             s.faults = value;
+        } else if (option == "--journal") {
+            s.journal = value;
+        } else if (option == "--fences") {
+            if (value != "on" && value != "off")
+                throw std::invalid_argument(option + ": \"" + value + "\" is neither on nor off");
+            s.fences = value == "on";
         } else if (option == "--coroutines") {
             s.coroutines = positive(option, value);
         } else if (option == "--keys") {

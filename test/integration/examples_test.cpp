@@ -4,13 +4,18 @@
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"
+#include "support/swept_folder.hpp"
 #include "support/text.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 using namespace holdfast::test;
 
@@ -25,6 +30,37 @@ struct stage {
                instances.url_list() + " --witness " + witness.address() + ' ' + more;
     }
     outcome stress(std::string const& more) { return run_program(command(more)); }
+};
+
+/// What `stress --journal` wrote.
+struct journal {
+    struct lease {
+        std::int64_t start, length;
+        std::uint64_t fence;
+    };
+    std::map<unsigned, std::vector<lease>> leases; ///< of each key, in order
+    std::size_t count = 0;
+    std::string first, last, faults; ///< the words of the first and last line; texts of faults
+
+    explicit journal(std::string const& name) {
+        std::ifstream file(name);
+        for (std::string text; std::getline(file, text);) {
+            std::istringstream line(text);
+            line >> last;
+            if (first.empty()) first = last;
+            if (last == "fault") faults += text;
+            if (last != "held" && last != "lost") continue;
+            lease of{};
+            unsigned key = 0, coroutine = 0;
+            BOOST_REQUIRE_MESSAGE(line >> of.start >> of.length >> key >> coroutine, text);
+            line >> of.fence;
+            leases[key].push_back(of);
+            ++count;
+        }
+        for (auto& [key, its] : leases)
+            std::sort(its.begin(), its.end(),
+                      [](lease const& a, lease const& b) { return a.start < b.start; });
+    }
 };
 
 } // namespace
@@ -72,6 +108,44 @@ BOOST_AUTO_TEST_CASE(stress_does_not_wait_for_a_witness_that_is_gone) {
     auto const o = s.stress("--faults 'kill -9 " + std::to_string(s.witness.pid()) + "'");
     BOOST_TEST(o.status != 0, o.said);
     BOOST_TEST(contains(o.said, "witness"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(stress_writes_who_held_what) {
+    stage s;
+    swept_folder folder;
+    auto const name = folder.path() + "/journal";
+    auto const o =
+        s.stress("--fences on --faults 'echo one is frozen, they say' --journal " + name);
+    BOOST_TEST(o.status == 0, o.said);
+    journal const written(name);
+    BOOST_TEST(written.first == "begin");
+    BOOST_TEST(written.last == "end");
+    BOOST_TEST(contains(written.faults, "one is frozen, they say"));
+    BOOST_TEST(written.leases.size() == 5U);
+    BOOST_TEST(contains(o.said, "acquired             " + std::to_string(written.count) + ", "),
+               written.count << " in the journal; " << o.said);
+    for (auto const& [key, its] : written.leases) {
+        for (std::size_t i = 1; i < its.size(); ++i) {
+            BOOST_TEST_CONTEXT("key " << key << ", lease " << i) {
+                BOOST_TEST_REQUIRE(its[i - 1].start + its[i - 1].length <= its[i].start);
+                BOOST_TEST_REQUIRE(its[i - 1].fence < its[i].fence);
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(stress_names_a_journal_that_it_cannot_write) {
+    stage s;
+    auto const o = s.stress("--journal /no/such/folder/journal");
+    BOOST_TEST(o.status == 2, o.said);
+    BOOST_TEST(contains(o.said, "/no/such/folder/journal"), o.said);
+}
+
+BOOST_AUTO_TEST_CASE(stress_passes_when_the_journal_ends_early) {
+    stage s;
+    auto const o = s.stress("--journal /dev/full");
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(contains(o.said, "\"/dev/full\" could not be written"), o.said);
 }
 
 BOOST_AUTO_TEST_CASE(stress_names_the_option_that_is_wrong) {
