@@ -49,7 +49,7 @@ asio::awaitable<std::string> try_lock(client& locks, doctor_settings const& s) {
         lease held = co_await lock.try_acquire_for(std::chrono::milliseconds(s.timeout_ms));
         co_await held.extend();
         auto const released = co_await held.release();
-        co_return released ? std::string() : released.what();
+        co_return released.confirmed() ? std::string() : released.what();
     } catch (system_error const& e) {
         // Held by another doctor, for example: so it works.
         auto const held = e.code() == errc::contended || e.code() == errc::wait_timeout;

@@ -2,7 +2,9 @@
 #ifndef HOLDFAST_COMMAND_RUN_HPP
 #define HOLDFAST_COMMAND_RUN_HPP
 
-#include "command/settings.hpp"
+#include <holdfast/lease_token.hpp>
+
+#include "command/patience.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -11,14 +13,11 @@
 
 namespace holdfast::command {
 
-struct run_settings : settings {
-    std::string key;
+struct run_settings : lock_settings {
     std::vector<std::string> command;
-    std::int64_t ttl_ms = 30'000;
-    std::optional<std::int64_t> wait_ms; ///< empty: for ever
-    bool fence = false;
-    /// Servers that are younger than max_ttl are new, and were not restarted.
-    bool new_servers = false;
+    std::optional<std::int64_t> interval_ms; ///< at most one run in this time
+    std::optional<lease_token> adopted;      ///< of the lease to run under, instead of a new one
+    bool verbose = false;                    ///< tells what it waits for without a terminal, too
 };
 
 /// Returns the exit code.

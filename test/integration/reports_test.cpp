@@ -79,7 +79,8 @@ BOOST_AUTO_TEST_CASE(a_report_counts_the_instances_that_are_up) {
     BOOST_REQUIRE(e.report() != nullptr);
     auto const& report = *e.report();
     BOOST_TEST(report.up == 2U);
-    BOOST_TEST(e.what().starts_with("lock \"k\" not acquired: 2 of 5 instances are up, 3 "), e.what());
+    BOOST_TEST(e.what().starts_with("lock \"k\" not acquired: 2 of 5 instances are up, 3 are "),
+               e.what());
     for (std::size_t i = 0; i < 5; ++i) {
         BOOST_TEST((report.instances.at(i).outcome ==
                     (i < 3 ? instance_outcome::unreachable : instance_outcome::not_needed)),
