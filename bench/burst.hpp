@@ -13,7 +13,7 @@ struct burst_settings {
     bool single_threaded = false;
 };
 
-/// A client holds the leases, and an unrelated one with a ttl of 1 s, which its watchdog renews.
+/// A client holds the leases, and an unrelated one with a ttl of 1 s, which its watchdog extends.
 /// The scenario reports the time for which the event loop ran nothing else after the drop, and the
 /// time of the next acquire. It also reports whether the unrelated lease was lost within two
 /// seconds.

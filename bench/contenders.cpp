@@ -228,7 +228,7 @@ private:
             auto const left = now_ns();
             sections_.push_back({asked, acquired, left, held.fence()});
             auto const released = co_await held.release();
-            if (!released) ++failed_;
+            if (!released.confirmed()) ++failed_;
             asked = now_ns();
         }
     }

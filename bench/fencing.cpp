@@ -142,7 +142,7 @@ private:
                 if (fenced && held.fence() <= last) ++violations_;
                 last = held.fence();
                 auto const released = co_await held.release();
-                if (!released) ++failed_;
+                if (!released.confirmed()) ++failed_;
             }
         }
     }

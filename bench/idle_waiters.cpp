@@ -124,7 +124,8 @@ private:
         co_await send_home();
         result_["shut_down"] = ended_.shut_down;
         auto const released = co_await held.release();
-        result_["failed"] = ended_.failed + ended_.acquired + (still_held && released ? 0U : 1U);
+        result_["failed"] =
+            ended_.failed + ended_.acquired + (still_held && released.confirmed() ? 0U : 1U);
         co_await holder_.shutdown();
     }
 
@@ -176,7 +177,7 @@ private:
         result_["commands_per_s"] = per_s(before.commands, after.commands);
         result_["holder_commands_per_s"] = per_s(holder_before.commands, holder_after.commands);
         result_["pushes_per_s"] = per_s(before.pushes, after.pushes);
-        result_["holder_renewals"] = holder_after.extended - holder_before.extended;
+        result_["holder_extensions"] = holder_after.extended - holder_before.extended;
         result_["cpu_percent_of_core"] = cpu_seconds / seconds * 100;
     }
 

@@ -17,8 +17,8 @@ struct idle_settings {
     bool callbacks = false; ///< instead of coroutines: the memory is then the library's alone
 };
 
-/// A client holds a key and renews it. The coroutines of another client wait for it in the same
-/// thread. At the end the waiting client is shut down, which ends every wait.
+/// A client holds a key and extends its lease. The coroutines of another client wait for it in the
+/// same thread. At the end the waiting client is shut down, which ends every wait.
 /// @throws std::runtime_error  not all coroutines waited, or not all waits ended, in time.
 boost::json::object idle_waiters_scenario(idle_settings const&);
 

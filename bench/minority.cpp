@@ -60,7 +60,7 @@ asio::awaitable<void> work(client& c, std::string key, seen& s) {
         }
         auto const released = co_await held.release();
         s.release.record(wall_clock::now() - t1);
-        if (!released) ++s.releases_failed;
+        if (!released.confirmed()) ++s.releases_failed;
     }
 }
 

@@ -59,7 +59,7 @@ asio::awaitable<void> work(std::span<lock const> locks, std::size_t first, std::
             stop(p);
             break;
         }
-        if (!released) {
+        if (!released.confirmed()) {
             ++p.result.failed;
             continue;
         }

@@ -92,6 +92,7 @@ holdfast_test(unit SOURCES
     unit/protocol/tenure/tenure_extension_test.cpp
     unit/protocol/tenure/tenure_faults_test.cpp
     unit/protocol/tenure/tenure_release_test.cpp
+    unit/runtime/services/stall_record_test.cpp
     unit/runtime/services/timer_queue_test.cpp
     unit/redis/net/tls_connector_test.cpp
     unit/redis/net/tls_context_source_test.cpp

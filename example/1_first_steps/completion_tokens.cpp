@@ -29,7 +29,8 @@ void with_callbacks(holdfast::lock const& seat, std::promise<void>& done) {
         }
         std::cout << "callback: held\n";
         lease.release([&](holdfast::release_result released) {
-            std::cout << "callback: " << (released ? "released\n" : released.what() + '\n');
+            std::cout << "callback: "
+                      << (released.confirmed() ? "released\n" : released.what() + '\n');
             done.set_value();
         });
     });
@@ -42,7 +43,7 @@ void with_futures(holdfast::lock const& seat) {
     std::cout << "future: held\n";
     std::future<holdfast::release_result> released = lease.release(asio::use_future);
     auto const result = released.get();
-    std::cout << "future: " << (result ? "released\n" : result.what() + '\n');
+    std::cout << "future: " << (result.confirmed() ? "released\n" : result.what() + '\n');
 }
 
 // The error is a value, so a lock that another holder has is no exception.
@@ -55,7 +56,7 @@ asio::awaitable<void> with_tuples(holdfast::lock const& seat) {
     if (std::get<0>(second) == holdfast::errc::contended)
         std::cout << "as_tuple: contended, as it should be\n";
     auto const released = co_await lease.release();
-    std::cout << "as_tuple: " << (released ? "released\n" : released.what() + '\n');
+    std::cout << "as_tuple: " << (released.confirmed() ? "released\n" : released.what() + '\n');
 }
 
 int main(int argc, char** argv) {

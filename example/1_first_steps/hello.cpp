@@ -20,7 +20,7 @@ asio::awaitable<void> reserve(holdfast::client& locks) {
     std::cout << "seat 12 is ours for another " << lease.remaining() / 1ms
               << " ms, and longer if we stay\n";
     auto const released = co_await lease.release();
-    std::cout << (released ? "given back\n" : released.code().message() + '\n');
+    std::cout << (released.confirmed() ? "given back\n" : released.code().message() + '\n');
     co_await locks.shutdown();
 }
 

@@ -43,7 +43,7 @@ asio::awaitable<int> play(holdfast::client& locks, redis::connection& store) {
         locks.make_lock("apples", {.ttl = 300ms, .watchdog = false, .fencing = true});
     holdfast::lease hangs = co_await stock.acquire();
     auto in_order = co_await write(store, "10", hangs.fence());
-    co_await hangs.wait_lost();
+    co_await hangs.wait_end();
 
     holdfast::lease next = co_await stock.acquire();
     in_order = in_order && co_await write(store, "9", next.fence());

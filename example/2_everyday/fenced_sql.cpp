@@ -60,7 +60,7 @@ asio::awaitable<int> play(holdfast::client& locks, sqlite3* db) {
         locks.make_lock("apples", {.ttl = 300ms, .watchdog = false, .fencing = true});
     holdfast::lease hangs = co_await stock.acquire();
     auto in_order = write(db, 10, hangs.fence());
-    co_await hangs.wait_lost();
+    co_await hangs.wait_end();
 
     holdfast::lease next = co_await stock.acquire();
     in_order = in_order && write(db, 9, next.fence());

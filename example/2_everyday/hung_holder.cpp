@@ -27,8 +27,8 @@ asio::awaitable<void> limited_by_time(holdfast::client& locks) {
     auto const report = locks.make_lock("report", {.ttl = 500ms, .max_hold = 900ms});
     holdfast::lease hangs = co_await report.try_acquire_for(5s);
     auto const start = steady::now();
-    co_await hangs.wait_lost(); // a real holder would hang here, and hear nothing
-    std::cout << "max_hold: lost after " << milliseconds_since(start) << " ms\n";
+    auto const how = co_await hangs.wait_end(); // a real holder would hang, and hear nothing
+    std::cout << "max_hold: " << how << " after " << milliseconds_since(start) << " ms\n";
     holdfast::lease next = co_await report.acquire();
     std::cout << "max_hold: the next holder has it\n";
     co_await next.release();
@@ -50,8 +50,8 @@ asio::awaitable<void> limited_by_progress(holdfast::client& locks) {
         last_step = steady::now();
     }
     std::cout << "extend_while: three steps in " << milliseconds_since(start) << " ms, held\n";
-    co_await lease.wait_lost();
-    std::cout << "extend_while: lost " << milliseconds_since(last_step)
+    auto const how = co_await lease.wait_end();
+    std::cout << "extend_while: " << how << ' ' << milliseconds_since(last_step)
               << " ms after the last step\n";
 }
 

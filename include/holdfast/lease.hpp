@@ -123,7 +123,8 @@ public:
     bool held() const noexcept { return share_ && !over() && lease_clock::now() < deadline(); }
 
     /// How the lease ended; lease_end::none while it is held. A lease that was released is
-    /// `released`, unless it was lost before. So is an empty one. Reads the clock; no I/O.
+    /// `released`, unless it was lost before. So is an empty one. A shared lease that is lost is
+    /// lost for all its objects, even for one that was released before. Reads the clock; no I/O.
     lease_end ended_by() const noexcept;
     /// For so long the event loop stood still about the deadline of a lease that expired, so that
     /// its extension was late. Zero if it did not. A text of the lease (operator<<) says it too.

@@ -25,7 +25,8 @@ enum class log_level : std::uint8_t {
     /// Acquires that failed because the lock was held, or were cancelled; instances that are up, or
     /// that the client leaves at its end.
     info,
-    /// Calls that failed for want of instances; instances that are not up.
+    /// Calls that failed for want of instances; instances that are not up; stalls of the event
+    /// loop.
     warning,
     /// Lost leases.
     error,
@@ -83,6 +84,7 @@ public:
     void on_released(released_event const&) override;
     void on_failed(failed_event const&) override;
     void on_split_vote(split_vote_event const&) override;
+    void on_stall(stall_event const&) override;
     void on_instance(instance_event const&) override;
 
 private:

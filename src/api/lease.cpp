@@ -37,9 +37,8 @@ std::ostream& operator<<(std::ostream& out, lease const& l) {
     out << "lease of " << detail::quoted(l.key());
     using namespace std::chrono;
     if (!l.held()) {
-        auto const how = l.ended_by();
-        out << ", " << how;
-        auto const stalled = how == lease_end::expired ? l.stalled() : nanoseconds(0);
+        out << ", " << l.ended_by();
+        auto const stalled = l.stalled();
         if (stalled.count() == 0) return out;
         return out << ", as the event loop stood still for " << detail::duration_words(stalled);
     }
@@ -65,7 +64,7 @@ lease_end lease::ended_by() const noexcept {
 }
 
 std::chrono::nanoseconds lease::stalled() const noexcept {
-    if (!share_) return {};
+    if (ended_by() != lease_end::expired) return {};
     auto const& data = *share_->data();
     return data.lock->engine().stalls().behind(data.deadline.load(std::memory_order_acquire));
 }
@@ -78,7 +77,8 @@ void lease::detach() {
     auto const was_detached = data->detached.exchange(true);
     boost::scope::scope_fail const undo([&] { data->detached.store(was_detached); });
     lock->engine().submit(runtime::detach_call{data});
-    data->over.store(lease_end::released);
+    auto held = lease_end::none; // a lease that was lost stays lost
+    data->over.compare_exchange_strong(held, lease_end::released);
 }
 
 lease_token lease::token() const {

@@ -27,12 +27,13 @@ enum class kind : std::uint8_t {
     extend_failed,
     release_failed,
     split_vote,
+    stall,
     instance,
 };
-constexpr std::array<std::string_view, 12> names{
-    "waiting",       "acquired",       "handed_over",     "extended",
-    "lost",          "released",       "acquire_refused", "acquire_failed",
-    "extend_failed", "release_failed", "split_vote",      "instance"};
+constexpr std::array<std::string_view, 13> names{
+    "waiting",    "acquired",        "handed_over",    "extended",      "lost",
+    "released",   "acquire_refused", "acquire_failed", "extend_failed", "release_failed",
+    "split_vote", "stall",           "instance"};
 
 kind kind_of(failed_event const& e) {
     switch (e.call) {
@@ -234,6 +235,7 @@ void log_observer::on_lost(lost_event const& e) {
         line.fence(e.fence);
         line.seconds("held_s", e.held);
         line.text("cause", to_string(e.cause));
+        if (e.stalled.count() != 0) line.seconds("stalled_s", e.stalled);
     });
 }
 
@@ -259,6 +261,11 @@ void log_observer::on_failed(failed_event const& e) {
 
 void log_observer::on_split_vote(split_vote_event const& e) {
     writer_->write(kind::split_vote, log_level::debug, e.at, [&](log_line& line) { line.lock(e); });
+}
+
+void log_observer::on_stall(stall_event const& e) {
+    writer_->write(kind::stall, log_level::warning, e.at,
+                   [&](log_line& line) { line.seconds("length_s", e.length); });
 }
 
 void log_observer::on_instance(instance_event const& e) {

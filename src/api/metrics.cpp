@@ -54,6 +54,9 @@ public:
     void sample(std::string const& labels, std::uint64_t value) {
         line({}, labels, std::to_string(value));
     }
+    void sample(std::string const& labels, std::chrono::nanoseconds d) {
+        line({}, labels, seconds(d));
+    }
     void sample(std::string const& labels, latency_histogram const& h) {
         std::uint64_t below = 0;
         for (std::size_t i = 0; i < h.counts.size(); ++i) {
@@ -174,6 +177,9 @@ std::string metrics_page::text() const {
     };
     for (auto const& m : counters) plain(m, "counter");
     for (auto const& m : gauges) plain(m, "gauge");
+    page.head("holdfast_longest_stall_seconds", "gauge",
+              "The longest time for which the event loop stood still.");
+    for_each_client([&](source const& s) { page.sample(s.labels, s.stats.longest_stall); });
 
     page.head("holdfast_acquire_duration_seconds", "histogram",
               "From the call of an acquire to its end, by outcome.");

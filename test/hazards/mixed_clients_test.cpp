@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_late_del_of_an_old_client_ends_the_lease_and_the_holder_i
     older.unlock();
     BOOST_TEST(!s.witness.exists(key));
     BOOST_TEST(s.client.until([&] { return lost.done; }));
-    BOOST_TEST(!lost.how, lost.how.what());
+    BOOST_TEST(lost.how == lease_end::key_gone);
     BOOST_TEST(!l.held());
     BOOST_TEST(!s.witness.exists(key));
 }

@@ -1,5 +1,6 @@
 // Cancelling each asynchronous function: the result for the caller, and the keys on the servers.
 #include "integration/attempt.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/proxied_client.hpp"
 #include "integration/test_client.hpp"
 #include "support/fake_server.hpp"
@@ -328,26 +329,31 @@ BOOST_AUTO_TEST_CASE(an_extension_cancelled_before_it_was_sent_is_never_sent) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_cancelled_wait_for_the_loss_leaves_the_lease_and_the_other_waits) {
+BOOST_AUTO_TEST_CASE(a_cancelled_wait_for_the_end_leaves_the_lease_and_the_other_waits) {
     for (auto const type : every_type) {
         for (auto const at_once : {false, true}) {
             fleet servers(1);
             test_client client(servers);
             auto held = client.hold("k");
             asio::cancellation_signal signal;
-            std::optional<error> how, other;
-            held.wait_lost([&](error e) { other = std::move(e); });
-            held.wait_lost(
-                asio::bind_cancellation_slot(signal.slot(), [&](error e) { how = std::move(e); }));
+            std::optional<error> how;
+            std::optional<lease_end> other;
+            auto end = lease_end::shut_down;
+            held.wait_end(noting(other));
+            held.wait_end(asio::bind_cancellation_slot(signal.slot(), [&](error e, lease_end none) {
+                how = std::move(e);
+                end = none;
+            }));
             if (!at_once) BOOST_TEST(!client.extend(held)); // so the wait has begun
             signal.emit(type);
             BOOST_REQUIRE(client.until([&] { return how.has_value(); }));
             BOOST_TEST((*how == errc::cancelled), how->what());
+            BOOST_TEST(end == lease_end::none);
             BOOST_TEST(!other.has_value());
             BOOST_TEST(held.held());
             BOOST_TEST(client.releases(held));
             BOOST_REQUIRE(client.until([&] { return other.has_value(); }));
-            BOOST_TEST((*other == errc::lease_released), other->what());
+            BOOST_TEST(*other == lease_end::released);
         }
     }
 }
@@ -367,7 +373,7 @@ BOOST_AUTO_TEST_CASE(a_release_cannot_be_cancelled) {
             setup.client.context, [&] { return how.has_value(); }, 0s));
         setup.proxies.resume();
         BOOST_REQUIRE(setup.client.until([&] { return how.has_value(); }));
-        BOOST_TEST(static_cast<bool>(*how));
+        BOOST_TEST(how->confirmed());
         check_nothing_left(setup.client, setup.servers);
     }
 }

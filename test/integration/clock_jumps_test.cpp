@@ -2,6 +2,7 @@
 // quarantines the instance. Without the guard a lock then has two holders.
 #include "integration/attempt.hpp"
 #include "integration/guards.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/proxy_group.hpp"
 #include "support/proxy.hpp"
 
@@ -372,9 +373,9 @@ BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_n
     auto l = client.hold("long", unwatched(60s));
     auto gone = client.hold("short", unwatched(10s));
     auto renewed = client.hold("renewed", {.ttl = 40s});
-    std::optional<error> told, told_early;
-    gone.wait_lost([&](error e) { told = std::move(e); });
-    l.wait_lost(40s, [&](error e) { told_early = std::move(e); });
+    std::optional<lease_end> told, told_early;
+    gone.wait_end(noting(told));
+    l.wait_end(40s, noting(told_early));
     auto const deadline = l.deadline();
     auto const renewals = client.locks.stats().extended;
     stand_still(servers, 25s);
@@ -383,7 +384,9 @@ BOOST_AUTO_TEST_CASE(a_standstill_of_our_clock_moves_deadlines_and_quarantines_n
     BOOST_TEST((l.deadline() > deadline - 27s));
     BOOST_TEST(l.held());
     BOOST_TEST(!gone.held());
-    BOOST_TEST(client.until([&] { return told.has_value() && told_early.has_value(); }));
+    BOOST_REQUIRE(client.until([&] { return told.has_value() && told_early.has_value(); }));
+    BOOST_TEST(*told == lease_end::expired);
+    BOOST_TEST(*told_early == lease_end::none);
     BOOST_TEST(client.locks.stats().lost == 1U);
     BOOST_TEST(client.until([&] { return client.locks.stats().extended > renewals; }));
     BOOST_TEST((renewed.remaining() > 30s));

@@ -121,7 +121,7 @@ private:
         std::string rest;
         auto const until_end = asio::as_tuple(asio::deferred);
         co_await asio::async_read_until(input_, asio::dynamic_buffer(rest), '\n', until_end);
-        if (!co_await lease.release()) failed("the release failed");
+        if (!(co_await lease.release()).confirmed()) failed("the release failed");
     }
 
     asio::awaitable<void> contend() {
@@ -155,7 +155,7 @@ private:
             }
             co_await section(lease);
             auto const released = co_await lease.release();
-            if (!released) failed("release: " + released.code().message());
+            if (!released.confirmed()) failed("release: " + released.code().message());
         }
     }
 

@@ -186,7 +186,7 @@ asio::awaitable<void> use_once(client& locks, std::size_t number, std::size_t& d
     auto& [e, held] = acquired;
     if (e) {
         ++failed;
-    } else if (!co_await held.release()) {
+    } else if (!(co_await held.release()).confirmed()) {
         ++failed;
     }
     ++done;
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(without_handover_every_waiter_gets_the_key_from_the_servers
                          lock_options{.ttl = 60s, .handover_time = 0ms}};
     for (auto const& options : off) {
         BOOST_TEST_CONTEXT("handover_limit " << options.handover_limit << ", handover_time "
-                                            << options.handover_time.count()) {
+                                             << options.handover_time.count()) {
             test_client client(servers);
             BOOST_REQUIRE(client.all_up());
             crowd c;

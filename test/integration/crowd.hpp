@@ -53,7 +53,7 @@ inline asio::awaitable<void> member(client& locks, std::string key, std::size_t 
         co_await asio::post(asio::deferred);
         --inside;
         auto const released = co_await held.release();
-        if (!released) c.fail("release: " + released.code().message());
+        if (!released.confirmed()) c.fail("release: " + released.code().message());
     }
     ++c.done;
 }

@@ -1,5 +1,6 @@
 // A drain grants no new leases and lets holders finish. Holders that exceed the limit lose their
 // lease.
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 
 #include <boost/asio/as_tuple.hpp>
@@ -155,12 +156,14 @@ BOOST_AUTO_TEST_CASE(a_holder_beyond_the_limit_is_told_of_the_loss) {
     fleet servers(3);
     test_client client(servers);
     auto held = client.hold("k");
-    ending drained, lost;
-    held.wait_lost(lost.take());
+    ending drained;
+    std::optional<lease_end> end;
+    held.wait_end(noting(end));
     client.locks.drain(50ms, drained.take());
-    BOOST_REQUIRE(client.until([&] { return drained.done() && lost.done(); }));
+    BOOST_REQUIRE(client.until([&] { return drained.done() && end; }));
     BOOST_TEST((*drained.how == errc::wait_timeout), drained.how->what());
-    BOOST_TEST(lost.clean(), lost.how->what());
+    BOOST_TEST(*end == lease_end::shut_down);
+    BOOST_TEST(held.ended_by() == lease_end::shut_down);
     BOOST_TEST(!held.held());
     BOOST_TEST(client.locks.stats().lost == 1U);
     BOOST_TEST(copies(servers, "k") == 0U);
@@ -175,11 +178,12 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadlin
         auto held = by_limit ? client.hold("k", {.ttl = 60s, .max_hold = 1s})
                              : client.hold("k", {.ttl = 1s});
         if (!by_limit) held.extend_while([] { return false; });
-        ending drained, lost;
+        ending drained;
+        std::optional<lease_end> end;
         std::optional<lease_clock::time_point> over_at;
         auto const at_deadline = held.deadline();
-        held.wait_lost([&](error e) {
-            lost.how = std::move(e);
+        held.wait_end([&](error, lease_end how) {
+            end = how;
             auto const seen = copies(servers, "k");
             if (lease_clock::now() < at_deadline) BOOST_TEST(seen == 3U);
             BOOST_TEST(!drained.done());
@@ -188,8 +192,8 @@ BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_meanwhile_is_told_of_after_its_deadlin
             over_at = lease_clock::now();
             drained.how = std::move(e);
         });
-        BOOST_REQUIRE(client.until([&] { return drained.done() && lost.done(); }));
-        BOOST_TEST(lost.clean(), lost.how->what());
+        BOOST_REQUIRE(client.until([&] { return drained.done() && end; }));
+        BOOST_TEST(*end == lease_end::expired);
         BOOST_TEST((*drained.how == errc::lease_lost), drained.how->what());
         BOOST_TEST((*over_at >= at_deadline));
         BOOST_TEST(client.locks.stats().lost == 1U);
@@ -203,13 +207,15 @@ BOOST_AUTO_TEST_CASE(a_shutdown_releases_the_key_of_a_lease_that_was_lost) {
     fleet servers(3);
     test_client client(servers);
     auto held = client.hold("k", {.ttl = 60s, .max_hold = 2s});
-    ending lost, over;
-    held.wait_lost([&](error e) {
-        lost.how = std::move(e);
+    ending over;
+    auto end = lease_end::none;
+    held.wait_end([&](error, lease_end how) {
+        end = how;
         client.locks.shutdown(over.take());
     });
     BOOST_REQUIRE(client.until([&] { return over.done(); }));
-    BOOST_TEST(lost.clean(), lost.how->what());
+    BOOST_TEST(end == lease_end::expired);
+    BOOST_TEST(held.ended_by() == lease_end::expired);
     BOOST_TEST(client.locks.stats().lost == 1U);
     BOOST_TEST(copies(servers, "k") == 0U);
 }

@@ -130,7 +130,7 @@ using flow = asio::awaitable<void> (*)(lock);
 asio::awaitable<void> acquire_and_release(lock key) {
     auto held = co_await key.acquire();
     auto const result = co_await held.release();
-    expect(static_cast<bool>(result), "released");
+    expect(result.confirmed(), "released");
 }
 
 asio::awaitable<void> extend(lock key) {
@@ -138,7 +138,7 @@ asio::awaitable<void> extend(lock key) {
     co_await held.extend();
     expect(held.held(), "held");
     auto const result = co_await held.release();
-    expect(static_cast<bool>(result), "released");
+    expect(result.confirmed(), "released");
 }
 
 /// The state of a call that a flow does not await.
@@ -146,6 +146,7 @@ struct call {
     asio::cancellation_signal signal;
     error result;
     lease held;
+    lease_end how = lease_end::none;
     bool over = false;
 };
 
@@ -166,11 +167,11 @@ asio::awaitable<void> hand_over(lock key) {
         next->over = true;
     });
     auto const first = co_await held.release();
-    expect(static_cast<bool>(first), "released");
+    expect(first.confirmed(), "released");
     co_await until_over(next);
     expect(next->held.held(), "held");
     auto const second = co_await next->held.release();
-    expect(static_cast<bool>(second), "released by the next");
+    expect(second.confirmed(), "released by the next");
 }
 
 asio::awaitable<void> find_it_taken(lock key) {
@@ -222,27 +223,28 @@ asio::awaitable<void> share(lock key) {
     auto held = co_await key.acquire();
     auto other = held.share();
     auto first = co_await held.release();
-    expect(static_cast<bool>(first), "released");
+    expect(first.confirmed(), "released");
     expect(other.held(), "held by the other");
 }
 
-asio::awaitable<void> wait_for_loss(lock key) {
+asio::awaitable<void> wait_for_end(lock key) {
     auto held = co_await key.acquire();
     held.extend_while([] { return true; });
-    auto const loss = std::make_shared<call>();
-    held.wait_lost([loss](error e) {
-        loss->result = std::move(e);
-        loss->over = true;
+    auto const end = std::make_shared<call>();
+    held.wait_end([end](error e, lease_end how) {
+        end->result = std::move(e);
+        end->how = how;
+        end->over = true;
     });
     auto const result = co_await held.release();
-    expect(static_cast<bool>(result), "released");
-    co_await until_over(loss);
-    expect(loss->result == errc::lease_released, "told");
+    expect(result.confirmed(), "released");
+    co_await until_over(end);
+    expect(!end->result && end->how == lease_end::released, "told");
 }
 
 constexpr std::array<flow, 11> flows{
     acquire_and_release, extend, hand_over,           find_it_taken, find_anothers,
-    wait_in_vain,        cancel, drop_and_take_again, share,         wait_for_loss,
+    wait_in_vain,        cancel, drop_and_take_again, share,         wait_for_end,
     wait_for_anothers};
 /// The flows whose keys another client has.
 constexpr std::array<std::size_t, 2> of_anothers{4, 10};
@@ -382,7 +384,7 @@ public:
                 lasts = std::move(l);
             });
             until([&] { return lasts.held(); }, "lasts");
-            lasts.wait_lost([&](error e) { lost = !e; });
+            lasts.wait_end([&](error, lease_end how) { lost = is_loss(how); });
         }
         auto const before = connections();
         fail_allocation(fails_at, when);
@@ -776,7 +778,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_throws_was_not_made) {
     BOOST_CHECK_THROW(key.acquire(ignore), std::bad_alloc);
     auto held = client.hold("k");
     BOOST_CHECK_THROW(held.extend(ignore), std::bad_alloc);
-    BOOST_CHECK_THROW(held.wait_lost(ignore), std::bad_alloc);
+    BOOST_CHECK_THROW(held.wait_end(ignore), std::bad_alloc);
     BOOST_CHECK_THROW(held.release(ignore), std::bad_alloc);
     BOOST_TEST(held.held());
     {

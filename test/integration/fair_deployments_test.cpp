@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_fair_release_waits_while_its_slot_migrates) {
         moving.move_keys();
         moving.end();
         BOOST_REQUIRE(client.until([&] { return how.has_value(); }));
-        BOOST_TEST(static_cast<bool>(*how), how->code().message());
+        BOOST_TEST(how->confirmed(), how->code().message());
         auto again = client.hold(key, fair);
         BOOST_TEST(client.releases(again));
         cluster.migrate({slot, slot}, 1, 0);

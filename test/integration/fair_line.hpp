@@ -82,7 +82,7 @@ struct fair_line {
     void release(lease& held) {
         auto done = false;
         held.release([&](release_result r) {
-            BOOST_TEST(static_cast<bool>(r));
+            BOOST_TEST(r.confirmed());
             done = true;
         });
         BOOST_REQUIRE(group.until([&] { return done; }));

@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_was_kept_busy_reads_replies_before_it_calls_t
     });
     BOOST_REQUIRE(client.until([&] { return done; }));
     BOOST_TEST(all_there);
-    BOOST_TEST(static_cast<bool>(how), how.code().message());
+    BOOST_TEST(how.confirmed(), how.code().message());
     check_trusted(client);
 }
 
@@ -293,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_majority_dies_is_lost_by_its_deadline) {
     auto const e = client.extend(l);
     BOOST_TEST((e == errc::unreachable || e == errc::lease_lost), e.what());
     BOOST_TEST(client.until([&] { return lost.done; }));
-    BOOST_TEST(!lost.how, lost.how.what());
+    BOOST_TEST(lost.how == lease_end::expired);
     BOOST_TEST(!l.held());
     BOOST_TEST((client.release(l) == errc::lease_lost));
     BOOST_TEST(client.locks.stats().extend_failed > 0U);
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(loss_is_told_by_the_deadline_also_when_all_instances_hang) 
                 BOOST_TEST((deadline > lease_clock::now()));
                 loss_wait lost(l);
                 BOOST_TEST(client.until([&] { return lost.done; }));
-                BOOST_TEST(!lost.how, lost.how.what());
+                BOOST_TEST(lost.how == lease_end::expired);
                 BOOST_TEST((l.deadline() == deadline));
                 in_time = lost.when <= deadline;
                 BOOST_TEST(!l.held());

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_majority_that_lost_the_key_ends_the_lease) {
     BOOST_TEST(redis_cli(servers[0]).del("k"));
     BOOST_TEST(redis_cli(servers[1]).del("k"));
     BOOST_TEST(client.until([&] { return lost.done; }));
-    BOOST_TEST(!lost.how);
+    BOOST_TEST(lost.how == lease_end::key_gone);
     BOOST_TEST(!l.held());
     check_nothing_left(client, servers);
     BOOST_TEST((client.release(l) == errc::lease_lost));
@@ -91,6 +91,7 @@ BOOST_AUTO_TEST_CASE(an_extension_never_takes_the_key_from_another) {
         }
     };
     BOOST_TEST(client.until([&] { return lost.done; }));
+    BOOST_TEST(lost.how == lease_end::key_gone);
     unchanged();
     BOOST_TEST((client.release(l) == errc::lease_lost));
     auto behind = client.hold("behind"); // all earlier commands were carried out
@@ -159,14 +160,18 @@ BOOST_AUTO_TEST_CASE(a_lost_lease_says_so_when_released) {
     test_client client(servers);
     auto l = client.hold("k", unwatched(2s));
     loss_wait lost(l);
-    BOOST_REQUIRE(client.until([&] { return lost.told(); }));
+    BOOST_REQUIRE(client.until([&] { return lost.done; }));
+    BOOST_TEST(lost.how == lease_end::expired);
+    BOOST_TEST(l.ended_by() == lease_end::expired);
     BOOST_TEST(!l.held());
     BOOST_TEST((client.release(l) == errc::lease_lost));
     BOOST_TEST((client.release(l) == errc::lease_lost)); // the second call gives the same result
+    BOOST_TEST(l.ended_by() == lease_end::expired);      // and the end stays what it was
 
     auto other = client.hold("k");
     BOOST_TEST(client.releases(other));
     BOOST_TEST((client.release(other) == errc::lease_released));
+    BOOST_TEST(other.ended_by() == lease_end::released);
 }
 
 BOOST_AUTO_TEST_CASE(an_unwatched_lease_ends_at_its_first_deadline) {
@@ -181,6 +186,7 @@ BOOST_AUTO_TEST_CASE(an_unwatched_lease_ends_at_its_first_deadline) {
         client.pass(deadline - 100ms);
         BOOST_TEST((lost.done || l.held() || lease_clock::now() >= deadline));
         BOOST_TEST(client.until([&] { return lost.done; }));
+        BOOST_TEST(lost.how == lease_end::expired);
         in_time = lost.when <= deadline;
         BOOST_TEST((lost.when + 50ms >= deadline), "told long before the deadline");
         BOOST_TEST((l.deadline() == deadline));
@@ -211,7 +217,7 @@ BOOST_AUTO_TEST_CASE(extending_by_hand_moves_the_deadline) {
     for (server& instance : servers) BOOST_TEST((redis_cli(instance).pttl("k") > 0ms));
     BOOST_TEST(client.releases(l));
     BOOST_TEST(client.until([&] { return lost.done; }));
-    BOOST_TEST((lost.how == errc::lease_released), lost.how.what());
+    BOOST_TEST(lost.how == lease_end::released);
 }
 
 //

@@ -2,6 +2,7 @@
 // is shut down.
 #include <holdfast/client.hpp>
 
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
@@ -136,13 +137,14 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
     auto l = client.hold("k", {.ttl = 4s});
     BOOST_REQUIRE(client.sees(servers, "k", true));
     auto const token = token_at(servers[0], "k");
-    std::optional<error> waited, lost;
+    std::optional<error> waited;
+    std::optional<lease_end> end;
     lease next;
     client.locks.make_lock("k", {.ttl = 4s}).acquire([&](error e, lease got) {
         waited = std::move(e);
         next = std::move(got);
     });
-    l.wait_lost([&](error e) { lost = std::move(e); });
+    l.wait_end(noting(end));
     BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
 
     BOOST_TEST(in_a_child(client.context, [&](checklist& list) {
@@ -150,7 +152,7 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
         list.expect(comes_to_an_end(client.context), "the context has nothing more to do");
         list.expect(waited && *waited == errc::shut_down,
                     "who waited is told that it is shut down");
-        list.expect(lost && !*lost, "who watched is told of the loss");
+        list.expect(end == lease_end::shut_down, "who watched is told of the loss");
         std::optional<release_result> released;
         l.release([&](release_result r) { released = r; });
         std::optional<error> extended, tried, over;
@@ -176,7 +178,7 @@ BOOST_AUTO_TEST_CASE(the_locks_stay_the_parents) {
     BOOST_TEST(l.held());
     BOOST_TEST(client.renews(2));
     BOOST_TEST(!waited.has_value());
-    BOOST_TEST(!lost.has_value());
+    BOOST_TEST(!end.has_value());
     for (std::size_t i = 0; i < servers.size(); ++i) BOOST_TEST(client.status(i).connections == 1U);
     BOOST_TEST(client.releases(l));
     BOOST_REQUIRE(client.until([&] { return waited.has_value(); }));
@@ -209,7 +211,7 @@ BOOST_AUTO_TEST_CASE(commands_that_were_not_sent_before_a_fork_are_sent_by_the_p
     }));
     BOOST_REQUIRE(client.until([&] { return acquired && released; }));
     BOOST_TEST(!*acquired, acquired->what());
-    BOOST_TEST(static_cast<bool>(*released));
+    BOOST_TEST(released->confirmed());
     BOOST_TEST(client.releases(got));
     check_nothing_left(client, servers);
 }
@@ -276,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_coroutine_that_holds_a_lock_may_fork) {
         met = in_a_child(client.context,
                          [&](checklist& list) { list.expect(!l.held(), "the lease is not held"); });
         auto const released = co_await l.release();
-        BOOST_TEST(static_cast<bool>(released));
+        BOOST_TEST(released.confirmed());
     });
     BOOST_TEST(met);
     check_nothing_left(client, servers);

@@ -86,8 +86,7 @@ public:
             BOOST_REQUIRE(group_.until([&] { return w.done; }));
             BOOST_TEST(!w.how, w.how.what());
             auto released = w.how ? true : false;
-            if (!released)
-                w.held.release([&](release_result r) { released = static_cast<bool>(r); });
+            if (!released) w.held.release([&](release_result r) { released = r.confirmed(); });
             BOOST_REQUIRE(group_.until([&] { return released; }));
         }
         for (auto const& client : group_.clients) {
@@ -233,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_while_it_is_given_the_key_passes_it_on) 
                     auto released = false;
                     auto const release = [&] {
                         held.release([&](release_result r) {
-                            BOOST_TEST(static_cast<bool>(r));
+                            BOOST_TEST(r.confirmed());
                             released = true;
                         });
                     };
@@ -272,7 +271,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_cancelled_some_turns_after_the_release_passes_the_
                 second.start(lock);
                 BOOST_REQUIRE(waits(client, 2));
                 auto released = false;
-                held.release([&](release_result r) { released = static_cast<bool>(r); });
+                held.release([&](release_result r) { released = r.confirmed(); });
                 client.context.restart();
                 for (int i = 0; i < turns; ++i) client.context.run_one_for(1ms);
                 first.signal.emit(every_type[static_cast<std::size_t>(turns) % every_type.size()]);
@@ -352,7 +351,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_times_out_while_it_is_given_the_key_passes_it
                 if (!idle) client.context.poll_one();
             }
             auto released = false;
-            held.release([&](release_result r) { released = static_cast<bool>(r); });
+            held.release([&](release_result r) { released = r.confirmed(); });
             BOOST_REQUIRE(client.until([&] { return released && first.done; }));
             BOOST_TEST((!first.how || first.how == errc::wait_timeout), first.how.what());
             ++(first.how ? timed_out : won);

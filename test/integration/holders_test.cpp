@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_lease_ends_at_its_limit_at_the_latest) {
                     if (held.deadline() > given + s.max_hold) ++beyond;
                     return w.done;
                 }));
-                BOOST_TEST(w.told());
+                BOOST_TEST(w.how == lease_end::expired);
                 BOOST_TEST(beyond == 0);
                 late = w.when > given + s.max_hold;
                 if (s.watchdog || s.max_hold < s.ttl) {
@@ -133,7 +133,8 @@ BOOST_AUTO_TEST_CASE(no_extension_passes_the_limit) {
         BOOST_TEST(!client.extend(held));
         BOOST_TEST((held.deadline() == limit));
     }
-    BOOST_TEST(client.until([&] { return w.told(); }));
+    BOOST_TEST(client.until([&] { return w.done; }));
+    BOOST_TEST(w.how == lease_end::expired);
     BOOST_TEST((held.deadline() == limit));
     BOOST_TEST((client.extend(held) == errc::lease_lost));
 }
@@ -170,7 +171,8 @@ BOOST_AUTO_TEST_CASE(a_waiter_gets_the_lock_at_the_limit) {
             BOOST_TEST(!got);
             loss_wait w;
             w.start(*next);
-            BOOST_TEST(client.until([&] { return w.told(); }));
+            BOOST_TEST(client.until([&] { return w.done; }));
+            BOOST_TEST(w.how == lease_end::expired);
             BOOST_TEST(!next->held());
             BOOST_TEST(client.sees(servers, "k", false));
             BOOST_TEST(other.until([&] { return got.held(); }));
@@ -258,7 +260,8 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_for_as_long_as_its_holder_says_so) {
             BOOST_TEST(held.held()); // the lease is held until its deadline
             auto const deadline = held.deadline();
             auto const renewals = client.locks.stats().extended;
-            BOOST_TEST(client.until([&] { return w.told(); }));
+            BOOST_TEST(client.until([&] { return w.done; }));
+            BOOST_TEST(w.how == lease_end::expired);
             BOOST_TEST(refused == 1);
             BOOST_TEST((held.deadline() == deadline));
             BOOST_TEST((w.when >= deadline - loss_margin(ttl)));
@@ -323,7 +326,7 @@ BOOST_AUTO_TEST_CASE(the_predicate_of_a_renewal_is_destroyed_with_the_lease) {
             held.extend_while(wanted);
             loss_wait w;
             w.start(held);
-            BOOST_TEST(client.until([&] { return w.told(); }));
+            BOOST_TEST(client.until([&] { return w.lost(); }));
             held.extend_while(wanted);
         }
         BOOST_TEST(client.until([&] { return mark.use_count() == ours; }));

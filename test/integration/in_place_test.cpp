@@ -89,7 +89,7 @@ public:
             if (work_ > work_.zero()) work_for(work_);
             calling_ = true;
             held_.release([this](release_result r) {
-                check(static_cast<bool>(r));
+                check(r.confirmed());
                 --left_;
                 go();
             });
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_after_a_release_that_hands_over_and_before_o
                 BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
             }
             std::string order;
-            held.wait_lost([&](error) { order += 'w'; });
+            held.wait_end([&](error, lease_end) { order += 'w'; });
             held.release([&](release_result) { order += 'r'; });
             BOOST_TEST(client.until([&] { return order.size() == 2; }));
             BOOST_TEST(order == (handed_over ? "rw" : "wr"));

@@ -4,6 +4,7 @@
 #include "integration/attempt.hpp"
 #include "integration/foreign_client.hpp"
 #include "integration/kinds.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/proxy_group.hpp"
 #include "integration/restricted.hpp"
 #include "integration/test_client.hpp"
@@ -16,6 +17,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -363,11 +365,12 @@ BOOST_AUTO_TEST_CASE(a_holder_learns_of_a_forced_release_at_its_next_extension) 
     client.runs_with(holder);
     BOOST_REQUIRE(client.all_up());
     auto held = holder.hold("k", {.ttl = renewed_ttl});
-    auto lost = false;
-    held.wait_lost([&](error e) { lost = !e; });
+    std::optional<lease_end> end;
+    held.wait_end(noting(end));
     BOOST_TEST(!force(client, "k").how);
     BOOST_TEST(held.held());
-    BOOST_TEST(client.until([&] { return lost; }));
+    BOOST_REQUIRE(client.until([&] { return end.has_value(); }));
+    BOOST_TEST(*end == lease_end::key_gone);
     BOOST_TEST(!held.held());
 }
 

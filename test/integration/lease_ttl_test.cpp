@@ -1,5 +1,6 @@
 // Another ttl for a lease, and a lease that leaves its key: on servers.
 #include "integration/attempt.hpp"
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -32,11 +33,6 @@ std::int64_t left_on(server const& s, std::string const& key) {
     return redis_cli(s).pttl(key).count();
 }
 
-std::optional<error> wait_lost(lease& held, std::optional<error>& how) {
-    held.wait_lost([&how](error e) { how = std::move(e); });
-    return how;
-}
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(lease_ttl)
@@ -64,8 +60,8 @@ BOOST_AUTO_TEST_CASE(a_shorter_ttl_counts_from_the_call_on) {
     server s;
     test_client client({s.address()});
     auto held = client.hold("k");
-    std::optional<error> lost;
-    wait_lost(held, lost);
+    std::optional<lease_end> end;
+    held.wait_end(noting(end));
     auto const lock_wait = held.deadline();
     BOOST_TEST(!extend(client, held, 2s));
     BOOST_TEST((held.deadline() < lock_wait));
@@ -75,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_shorter_ttl_counts_from_the_call_on) {
     auto const end = lease_clock::now() + 2500ms;
     BOOST_REQUIRE(client.until([&] { return lease_clock::now() >= end; }));
     BOOST_TEST(held.held());
-    BOOST_TEST(!lost.has_value());
+    BOOST_TEST(!end.has_value());
     BOOST_TEST(client.releases(held));
 }
 
@@ -83,14 +79,14 @@ BOOST_AUTO_TEST_CASE(a_shorter_ttl_that_no_server_confirms_ends_the_lease_in_tim
     server s;
     test_client client({s.address()});
     auto held = client.hold("k");
-    std::optional<error> lost, early;
-    wait_lost(held, lost);
-    held.wait_lost(500ms, [&](error e) { early = std::move(e); });
+    std::optional<lease_end> end, early;
+    held.wait_end(noting(end));
+    held.wait_end(500ms, noting(early));
     s.freeze();
     std::optional<error> how;
     held.extend(1s, [&](error e) { how = std::move(e); });
-    BOOST_REQUIRE(client.until([&] { return lost.has_value() && how.has_value(); }));
-    BOOST_TEST(!*lost); // the loss
+    BOOST_REQUIRE(client.until([&] { return end.has_value() && how.has_value(); }));
+    BOOST_TEST(*end == lease_end::expired);
     BOOST_TEST(early.has_value());
     BOOST_TEST((*how == errc::lease_lost), how->what());
     BOOST_TEST(!held.held());
@@ -139,12 +135,14 @@ BOOST_AUTO_TEST_CASE(a_detached_lease_leaves_its_key_to_its_ttl) {
     {
         auto held = client.hold("k");
         BOOST_REQUIRE(client.sees(servers, "k", true));
-        std::optional<error> lost;
-        wait_lost(held, lost);
+        std::optional<lease_end> end;
+        held.wait_end(noting(end));
+        BOOST_TEST(held.ended_by() == lease_end::none);
         held.detach();
         BOOST_TEST(!held.held());
-        BOOST_REQUIRE(client.until([&] { return lost.has_value(); }));
-        BOOST_TEST((*lost == errc::lease_released), lost->what());
+        BOOST_TEST(held.ended_by() == lease_end::released);
+        BOOST_REQUIRE(client.until([&] { return end.has_value(); }));
+        BOOST_TEST(*end == lease_end::released);
         BOOST_TEST((client.release(held) == errc::lease_released));
         BOOST_TEST((client.extend(held) == errc::lease_released));
         held.detach(); // does nothing more

@@ -1,5 +1,6 @@
 // Objects that outlive others. No handler is lost while its context runs, none runs later, nothing
 // leaks, and keys are released if that is still possible.
+#include "integration/loss_wait.hpp"
 #include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"
 #include "support/heap.hpp"
@@ -22,6 +23,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,13 +37,15 @@ namespace {
 using witness = std::shared_ptr<int>;
 
 struct counts {
-    std::size_t won = 0, shut_down = 0, lost = 0, other = 0;
-    std::size_t all() const { return won + shut_down + lost + other; }
+    std::size_t won = 0, shut_down = 0, lost = 0, released = 0, other = 0;
+    std::size_t all() const { return won + shut_down + lost + released + other; }
 };
 
 auto count_in(counts& c, witness w) {
-    return [&c, w](error e, auto&&... results) {
-        ((void)lease(std::move(results)), ...);
+    return [&c, w]<class... Results>(error e, Results... results) {
+        if constexpr ((std::is_same_v<Results, lease_end> || ...)) {
+            if (!e) return void((++(is_loss(results) ? c.lost : c.released), ...));
+        }
         if (!e) {
             ++c.won;
         } else if (e == errc::shut_down) {
@@ -89,16 +93,17 @@ BOOST_AUTO_TEST_CASE(a_lease_may_go_while_its_operations_are_under_way) {
     {
         auto held = client.hold("k");
         held.release([&](release_result r) {
-            BOOST_TEST(static_cast<bool>(r));
+            BOOST_TEST(r.confirmed());
             ++told;
         });
     }
     BOOST_TEST(client.until([&] { return told == 2; }));
     {
-        // A wait for a loss does not keep the lock.
+        // A wait for the end does not keep the lock.
         auto held = client.hold("k");
-        held.wait_lost([&](error e) {
-            BOOST_TEST((e == errc::lease_released), e.what());
+        held.wait_end([&](error e, lease_end how) {
+            BOOST_TEST(!e, e.what());
+            BOOST_TEST(how == lease_end::released);
             ++told;
         });
     }
@@ -168,7 +173,7 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_waits_and_releases_leases) {
     asio::io_context context;
     auto const w = std::make_shared<int>();
     counts acquires;
-    counts losses;
+    counts ends;
     lease held;
     std::optional<lock> survivor;
     {
@@ -179,13 +184,14 @@ BOOST_AUTO_TEST_CASE(destroying_the_client_ends_waits_and_releases_leases) {
             held = std::move(l);
         });
         BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
-        held.wait_lost(count_in(losses, w));
+        held.wait_end(count_in(ends, w));
         for (int i = 0; i < 10; ++i) survivor->acquire(count_in(acquires, w));
         BOOST_REQUIRE(run_until(context, [&] { return locks.stats().waiters == 10; }));
     }
-    BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 10 && losses.all() == 1; }));
+    BOOST_REQUIRE(run_until(context, [&] { return acquires.all() == 10 && ends.all() == 1; }));
     BOOST_TEST(acquires.shut_down == 10U);
-    BOOST_TEST(losses.won == 1U); // no error, as the wait was for the loss
+    BOOST_TEST(ends.lost == 1U); // an end is no error
+    BOOST_TEST(held.ended_by() == lease_end::shut_down);
     BOOST_TEST(!held.held());
     // The client has no work left, so the context stops.
     context.restart();
@@ -246,7 +252,7 @@ BOOST_AUTO_TEST_CASE(leases_of_a_destroyed_client_still_answer) {
         locks.make_lock("kept", long_lived).acquire([&](error, lease l) { kept = std::move(l); });
         locks.make_lock("released", long_lived).acquire([&](error, lease l) {
             released = std::move(l);
-            released.release([&](release_result r) { given_back = static_cast<bool>(r); });
+            released.release([&](release_result r) { given_back = r.confirmed(); });
         });
         BOOST_REQUIRE(run_until(context, [&] { return kept.held() && given_back; }));
     }
@@ -255,19 +261,22 @@ BOOST_AUTO_TEST_CASE(leases_of_a_destroyed_client_still_answer) {
     BOOST_TEST(context.stopped()); // the client has no work left
     BOOST_TEST((kept.remaining() == 0s));
     BOOST_TEST(kept.key() == "kept");
-    std::optional<error> extended, lost, extended_released, lost_released;
+    std::optional<error> extended, extended_released;
+    std::optional<lease_end> lost, ended_released;
     std::optional<release_result> again;
     kept.extend([&](error e) { extended = std::move(e); });
-    kept.wait_lost([&](error e) { lost = std::move(e); });
+    kept.wait_end(noting(lost));
     released.extend([&](error e) { extended_released = std::move(e); });
-    released.wait_lost([&](error e) { lost_released = std::move(e); });
+    released.wait_end(noting(ended_released));
     released.release([&](release_result r) { again = r; });
     BOOST_REQUIRE(run_until(
-        context, [&] { return extended && lost && extended_released && lost_released && again; }));
+        context, [&] { return extended && lost && extended_released && ended_released && again; }));
     BOOST_TEST((*extended == errc::lease_lost), extended->what());
-    BOOST_TEST(!*lost, lost->what());
+    BOOST_TEST(*lost == lease_end::shut_down);
+    BOOST_TEST(kept.ended_by() == lease_end::shut_down);
     BOOST_TEST((*extended_released == errc::lease_released), extended_released->what());
-    BOOST_TEST((*lost_released == errc::lease_released), lost_released->what());
+    BOOST_TEST(*ended_released == lease_end::released);
+    BOOST_TEST(released.ended_by() == lease_end::released);
     BOOST_TEST((*again == errc::lease_released));
 }
 
@@ -277,7 +286,7 @@ BOOST_AUTO_TEST_CASE(
     asio::io_context context;
     auto const w = std::make_shared<int>();
     counts acquires;
-    counts losses;
+    counts ends;
     {
         std::optional<client> locks(std::in_place, context.get_executor(), addresses_of(servers),
                                     patient());
@@ -291,19 +300,19 @@ BOOST_AUTO_TEST_CASE(
             redis_cli cli(instance);
             BOOST_REQUIRE(run_until(context, [&] { return cli.exists("k"); }));
         }
-        held.wait_lost(count_in(losses, w));
+        held.wait_end(count_in(ends, w));
         for (int i = 0; i < 3; ++i) key.acquire(count_in(acquires, w));
         BOOST_REQUIRE(run_until(context, [&] { return locks->stats().pending == 3; }));
         context.stop();
         locks.reset();
     }
-    BOOST_TEST(acquires.all() + losses.all() == 0U);
+    BOOST_TEST(acquires.all() + ends.all() == 0U);
     for (server& instance : servers) BOOST_TEST(redis_cli(instance).dbsize() == 1);
     context.restart();
     context.run_for(10s);
     BOOST_TEST(context.stopped());
     BOOST_TEST(acquires.shut_down == 3U);
-    BOOST_TEST(losses.all() == 1U);
+    BOOST_TEST(ends.released == 1U); // by the destructor, before the client ended
     BOOST_TEST(w.use_count() == 1);
     check_nothing_left(servers);
 }
@@ -392,11 +401,13 @@ BOOST_AUTO_TEST_CASE(an_empty_lease_is_over) {
     for (lease* l : {&empty, &held}) {
         BOOST_TEST(!*l);
         BOOST_TEST(!l->held());
+        BOOST_TEST(l->ended_by() == lease_end::released);
+        BOOST_TEST((l->stalled() == 0ns));
         BOOST_TEST((l->remaining() == 0s));
         BOOST_TEST(l->key().empty());
         for (auto const& call : std::vector<void (*)(lease&)>{
                  [](lease& e) { (void)e.release(); }, [](lease& e) { (void)e.extend(); },
-                 [](lease& e) { (void)e.wait_lost(); }}) {
+                 [](lease& e) { (void)e.wait_end(); }}) {
             BOOST_CHECK_EXCEPTION(call(*l), system_error, [](system_error const& e) {
                 return e.code() == errc::lease_released;
             });
@@ -484,15 +495,18 @@ void check_dead(left_over& all) {
     for (lease* l : {&all.held, &all.shared}) {
         BOOST_TEST(static_cast<bool>(*l));
         BOOST_TEST(!l->held());
+        BOOST_TEST(l->ended_by() == lease_end::shut_down);
+        BOOST_TEST((l->stalled() == 0ns));
         BOOST_TEST((l->remaining() == 0s));
         BOOST_TEST(l->key() == "k");
         BOOST_CHECK_EXCEPTION((void)l->extend(), system_error, is_shut_down);
-        BOOST_CHECK_EXCEPTION((void)l->wait_lost(), system_error, is_shut_down);
+        BOOST_CHECK_EXCEPTION((void)l->wait_end(), system_error, is_shut_down);
         BOOST_CHECK_EXCEPTION(l->extend_while([] { return true; }), system_error, is_shut_down);
         auto const another = l->share();
         BOOST_TEST(!another.held());
     }
     BOOST_TEST(!all.released.held());
+    BOOST_TEST(all.released.ended_by() == lease_end::released);
     BOOST_TEST(all.key->key() == "k");
     BOOST_TEST(!all.key->get_executor());
     BOOST_CHECK_EXCEPTION((void)all.key->acquire(), system_error, is_shut_down);
@@ -527,7 +541,7 @@ void outlive(left_over& all, fleet const& servers, client_options const& options
         run_until(*context, [&] { return all.held.held() && all.locks->stats().held == 1; }));
     all.shared = all.held.share();
     if (waits) {
-        all.held.wait_lost([](error) {});
+        all.held.wait_end([](error, lease_end) {});
         all.key->acquire([](error, lease) {});
         all.locks->drain(1h, [](error) {});
         context->restart();
@@ -593,7 +607,7 @@ BOOST_AUTO_TEST_CASE(a_destructor_may_end_a_lease_and_a_client_while_their_conte
             ends.held = co_await locks.make_lock("k", long_lived).acquire();
             ends.left = co_await locks.make_lock("left", long_lived).acquire();
             holds = true;
-            co_await ends.held.wait_lost();
+            co_await ends.held.wait_end();
         };
         asio::co_spawn(*context, server_program, asio::detached);
         BOOST_REQUIRE(run_until(*context, [&] { return holds; }));
@@ -612,7 +626,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_closed_lets_its_thread_end) {
         auto acquired = locks.make_lock("k", long_lived).acquire(asio::use_future);
         auto held = acquired.get();
         BOOST_TEST(held.held());
-        if (!with_lease) BOOST_TEST(static_cast<bool>(held.release(asio::use_future).get()));
+        if (!with_lease) BOOST_TEST(held.release(asio::use_future).get().confirmed());
     };
     for (auto const with_lease : {false, true}) {
         program(with_lease);
@@ -648,7 +662,7 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_drops_every_handler_uncalled) {
             });
             BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
             if (frozen) servers.freeze(3);
-            held.wait_lost(count_in(c, w));
+            held.wait_end(count_in(c, w));
             held.extend(count_in(c, w));
             for (int i = 0; i < 10; ++i) locks.make_lock("held").acquire(count_in(c, w));
             for (int i = 0; i < 100; ++i)
@@ -675,7 +689,7 @@ BOOST_AUTO_TEST_CASE(a_context_that_goes_lets_go_of_the_contexts_of_its_handlers
         lease held;
         locks.make_lock("k", {.ttl = 1s}).acquire([&](error, lease l) { held = std::move(l); });
         BOOST_REQUIRE(run_until(context, [&] { return held.held(); }));
-        held.wait_lost(asio::bind_executor(elsewhere, count_in(c, w)));
+        held.wait_end(asio::bind_executor(elsewhere, count_in(c, w)));
         for (int i = 0; i < 10; ++i) {
             locks.make_lock("k").acquire(asio::bind_executor(elsewhere, count_in(c, w)));
         }
@@ -696,8 +710,8 @@ namespace {
 asio::awaitable<void> live(client& locks, std::string key, witness) {
     auto const lock = locks.make_lock(key, {.ttl = 5s, .max_retry_delay = 2ms});
     auto held = co_await lock.acquire();
-    auto [order, extended, lost] =
-        co_await asio::experimental::make_parallel_group(held.extend(), held.wait_lost())
+    auto [order, extended, failed, end] =
+        co_await asio::experimental::make_parallel_group(held.extend(), held.wait_end())
             .async_wait(asio::experimental::wait_for_one(), asio::deferred);
     co_await held.release();
     auto const again = co_await lock.try_acquire_for(50ms, asio::as_tuple);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,11 +56,12 @@ BOOST_AUTO_TEST_CASE(a_lease_that_cannot_be_kept_is_told_ahead) {
             servers.freeze(2);
             BOOST_TEST(client.until([&] { return early.done; }));
             BOOST_TEST(early.told());
+            BOOST_TEST(early.how == lease_end::none);
             BOOST_TEST(early.holds);
             BOOST_TEST((early.deadline - early.when <= ahead + 1ms));
             BOOST_TEST(!plain.done);
             BOOST_TEST(client.until([&] { return plain.done; }));
-            BOOST_TEST(plain.told());
+            BOOST_TEST(plain.how == lease_end::expired);
             BOOST_TEST(!plain.holds);
             servers.thaw_all();
             for (server& instance : servers) redis_cli(instance).flush();
@@ -77,7 +79,7 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     BOOST_TEST(!loss.done);
     BOOST_TEST(client.releases(held));
     BOOST_TEST(client.until([&] { return loss.done; }));
-    BOOST_TEST((loss.how == errc::lease_released));
+    BOOST_TEST(loss.how == lease_end::released);
     // The holder extends the lease itself.
     auto kept = client.hold("by hand", unwatched(6s));
     loss_wait by_hand;
@@ -90,6 +92,7 @@ BOOST_AUTO_TEST_CASE(as_long_as_it_is_extended_nothing_is_told_ahead) {
     auto const deadline = kept.deadline();
     BOOST_TEST(client.until([&] { return by_hand.done; }));
     BOOST_TEST(by_hand.told());
+    BOOST_TEST(by_hand.how == lease_end::none);
     BOOST_TEST((by_hand.deadline == deadline));
     BOOST_TEST((by_hand.when >= deadline - 1601ms));
     BOOST_TEST(by_hand.holds);
@@ -110,6 +113,7 @@ BOOST_AUTO_TEST_CASE(more_than_half_of_the_ttl_ahead_may_tell_before_a_renewal) 
     BOOST_TEST(client.until([&] { return soon.done && at_once.done && at_once_too.done; }));
     for (auto const* const loss : {&soon, &at_once, &at_once_too}) {
         BOOST_TEST(loss->told());
+        BOOST_TEST(loss->how == lease_end::none);
         BOOST_TEST(loss->holds);
     }
     BOOST_TEST((soon.deadline - soon.when <= 2'201ms));
@@ -130,14 +134,15 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_can_be_cancelled) {
         client.context.poll();
         w.signal.emit(type);
         BOOST_TEST(client.until([&] { return w.done; }));
-        BOOST_TEST((w.how == errc::cancelled), w.how.what());
+        BOOST_TEST((w.failure == errc::cancelled), w.failure.what());
+        BOOST_TEST(w.how == lease_end::none);
         BOOST_TEST(held.held());
         // The wait is cancelled before the client has taken it.
         loss_wait unseen;
         unseen.start(held, 1s);
         unseen.signal.emit(type);
         BOOST_TEST(client.until([&] { return unseen.done; }));
-        BOOST_TEST((unseen.how == errc::cancelled), unseen.how.what());
+        BOOST_TEST((unseen.failure == errc::cancelled), unseen.failure.what());
     }
     BOOST_TEST(held.held());
     BOOST_TEST(client.releases(held));
@@ -151,30 +156,30 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     {
         auto held = client.hold("destroyed");
         // The lease is destroyed before the handler runs.
-        held.wait_lost(1s, [&](error e) {
-            destroyed.how = std::move(e);
+        held.wait_end(1s, [&](error, lease_end how) {
+            destroyed.how = how;
             destroyed.done = true;
         });
     }
     BOOST_TEST(client.until([&] { return destroyed.done; }));
-    BOOST_TEST((destroyed.how == errc::lease_released), destroyed.how.what());
+    BOOST_TEST(destroyed.how == lease_end::released);
     auto held = client.hold("released");
     released.start(held, 1s);
     BOOST_TEST(client.releases(held));
     after_release.start(held, 1s);
     BOOST_TEST(client.until([&] { return released.done && after_release.done; }));
-    BOOST_TEST((released.how == errc::lease_released), released.how.what());
-    BOOST_TEST((after_release.how == errc::lease_released), after_release.how.what());
+    BOOST_TEST(released.how == lease_end::released);
+    BOOST_TEST(after_release.how == lease_end::released);
     // If the key is deleted, the holder hears of it at once, even long before the deadline.
     auto deleted = client.hold("lost", {.ttl = 3s});
     lost.start(deleted, 100ms);
     for (server& instance : servers) redis_cli(instance).del("lost");
     BOOST_TEST(client.until([&] { return lost.done; }));
-    BOOST_TEST(lost.told());
+    BOOST_TEST(lost.how == lease_end::key_gone);
     BOOST_TEST((lost.when < lost.deadline - 100ms));
     after_loss.start(deleted, 100ms);
     BOOST_TEST(client.until([&] { return after_loss.done; }));
-    BOOST_TEST(after_loss.told());
+    BOOST_TEST(after_loss.how == lease_end::key_gone);
     // The lock is handed over to another acquire of this client.
     lock_options const options{.ttl = 60s, .handover_time = 60s};
     auto first = client.hold("handed on", options);
@@ -186,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_hears_of_the_end) {
     BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
     BOOST_TEST(client.releases(first));
     BOOST_TEST(client.until([&] { return handed_on.done && next.held(); }));
-    BOOST_TEST((handed_on.how == errc::lease_released), handed_on.how.what());
+    BOOST_TEST(handed_on.how == lease_end::released);
     BOOST_TEST(client.locks.stats().handovers == 1U);
 }
 
@@ -197,9 +202,10 @@ BOOST_AUTO_TEST_CASE(a_wait_to_be_told_ahead_is_destroyed_with_the_context) {
     {
         test_client client(servers);
         auto held = client.hold("k");
-        for (int i = 0; i < 3; ++i) held.wait_lost(1s, [&called, mark](error) { ++called; });
+        for (int i = 0; i < 3; ++i)
+            held.wait_end(1s, [&called, mark](error, lease_end) { ++called; });
         client.context.poll();
-        held.wait_lost(1s, [&called, mark](error) { ++called; });
+        held.wait_end(1s, [&called, mark](error, lease_end) { ++called; });
     }
     BOOST_TEST(called == 0);
     BOOST_TEST(mark.use_count() == 1);
@@ -232,10 +238,10 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
                             auto& mine = all[i];
                             mine.held = std::move(l);
                             if (!mine.held) return;
-                            mine.held.wait_lost([&](error failure) {
+                            mine.held.wait_end([&](error, lease_end how) {
                                 mine.told = lease_clock::now();
                                 mine.deadline = mine.held.deadline();
-                                lost += failure ? 0 : 1;
+                                lost += is_loss(how) ? 1 : 0;
                             });
                         });
                 }
@@ -268,6 +274,86 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline_to_however_many) {
             BOOST_TEST(late == 0U);
         }
     }
+}
+
+//
+// How it ended
+//
+
+BOOST_AUTO_TEST_CASE(a_lease_says_how_it_ended) {
+    fleet servers(3);
+    test_client client(servers, without_questions());
+    BOOST_REQUIRE(client.all_up());
+    BOOST_TEST(lease().ended_by() == lease_end::released);
+
+    auto held = client.hold("released");
+    BOOST_TEST(held.ended_by() == lease_end::none);
+    auto done = false;
+    held.release([&](release_result) { done = true; });
+    BOOST_TEST(held.ended_by() == lease_end::released); // at once
+    BOOST_REQUIRE(client.until([&] { return done; }));
+    BOOST_TEST(held.ended_by() == lease_end::released);
+    auto const moved = std::move(held);
+    BOOST_TEST(moved.ended_by() == lease_end::released);
+
+    auto detached = client.hold("detached");
+    detached.detach();
+    BOOST_TEST(detached.ended_by() == lease_end::released);
+    BOOST_TEST(client.idle());
+    BOOST_TEST(detached.ended_by() == lease_end::released);
+
+    // The clock alone says so, before the client has run.
+    auto late = client.hold("late", unwatched(500ms));
+    stand_still(late.remaining() + 1ms);
+    BOOST_TEST(late.ended_by() == lease_end::expired);
+    BOOST_TEST(client.until([&] { return client.locks.stats().lost == 1; }));
+    BOOST_TEST(late.ended_by() == lease_end::expired);
+
+    auto gone = client.hold("gone");
+    BOOST_REQUIRE(client.sees(servers, "gone", true));
+    for (server& instance : servers) redis_cli(instance).del("gone");
+    BOOST_TEST((client.extend(gone) == errc::lease_lost));
+    // Nothing that the holder does later changes that.
+    for (int i = 0; i < 3; ++i) {
+        BOOST_TEST(gone.ended_by() == lease_end::key_gone);
+        if (i == 0) BOOST_TEST((client.release(gone) == errc::lease_lost));
+        if (i == 1) gone.detach();
+    }
+    BOOST_TEST(client.idle());
+    BOOST_TEST(gone.ended_by() == lease_end::key_gone);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_lease_that_is_detached_was_lost) {
+    fleet servers(1);
+    test_client client(servers);
+    auto gone = client.hold("gone");
+    redis_cli(servers[0]).del("gone");
+    BOOST_TEST((client.extend(gone) == errc::lease_lost));
+    gone.detach();
+    BOOST_TEST(gone.ended_by() == lease_end::key_gone);
+}
+
+BOOST_AUTO_TEST_CASE(each_object_of_a_shared_lease_says_how_it_ended) {
+    fleet servers(1);
+    test_client client(servers);
+    auto held = client.hold("k");
+    auto first = held.share();
+    auto second = held.share();
+    BOOST_TEST(client.releases(first));
+    BOOST_TEST(first.ended_by() == lease_end::released);
+    BOOST_TEST(held.ended_by() == lease_end::none);
+    BOOST_TEST(second.ended_by() == lease_end::none);
+    redis_cli(servers[0]).del("k");
+    BOOST_TEST((client.extend(held) == errc::lease_lost));
+    for (auto const* const each : {&held, &first, &second})
+        BOOST_TEST(each->ended_by() == lease_end::key_gone);
+    // The last that is given up ends it for all.
+    auto other = client.hold("other");
+    auto last = other.share();
+    BOOST_TEST(client.releases(other));
+    BOOST_TEST(client.releases(last));
+    BOOST_TEST(other.ended_by() == lease_end::released);
+    BOOST_TEST(last.ended_by() == lease_end::released);
 }
 
 //
@@ -377,9 +463,19 @@ BOOST_AUTO_TEST_CASE(an_event_loop_that_is_blocked_past_the_deadline_extends_not
             BOOST_TEST(all_there);
             BOOST_TEST(blocked);
             BOOST_TEST(looked);
-            BOOST_TEST(w.told());
+            BOOST_TEST(w.how == lease_end::expired);
             BOOST_TEST((held.deadline() == deadline));
             BOOST_TEST(!held.held());
+            BOOST_TEST(held.ended_by() == lease_end::expired);
+            // The loop stood still from the time of its next work to the deadline.
+            BOOST_TEST((held.stalled() >= stall_threshold));
+            BOOST_TEST((held.stalled() <= client.locks.stats().longest_stall));
+            std::ostringstream text;
+            text << held;
+            auto const stalled =
+                std::chrono::duration_cast<std::chrono::milliseconds>(held.stalled()).count();
+            BOOST_TEST(text.str() == "lease of \"k\", expired, as the event loop stood still for " +
+                                         std::to_string(stalled) + " ms");
             if (!watchdog) BOOST_TEST((how == errc::lease_lost), how.what());
             BOOST_TEST((client.release(held) == errc::lease_lost));
             BOOST_TEST(client.locks.stats().extended == 0U);

@@ -38,6 +38,7 @@ public:
     void on_extended(extended_event const& e) override { note("extended", e); }
     void on_lost(lost_event const& e) override {
         held = e.held;
+        stalled = e.stalled;
         note(std::string("lost, ") + to_string(e.cause), e);
     }
     void on_released(released_event const& e) override {
@@ -51,12 +52,19 @@ public:
                                                                    : "release";
         note(std::string(call) + " failed, " + e.code.message(), e);
     }
+    // No line: the machine may stop this process at any time.
+    void on_stall(stall_event const& e) override {
+        BOOST_TEST((e.length >= stall_threshold));
+        BOOST_TEST((e.at != lease_clock::time_point{}));
+        stalls.push_back(e.length);
+    }
     void on_instance(instance_event const& e) override {
         to_.push_back(e.status.address + ' ' + to_string(e.before) + " -> " +
                       to_string(e.status.state));
     }
 
-    std::chrono::nanoseconds waited{0}, lasts{0}, held{0};
+    std::chrono::nanoseconds waited{0}, lasts{0}, held{0}, stalled{0};
+    std::vector<std::chrono::nanoseconds> stalls;
     std::uint64_t fence = 0;
     trace_context trace;
     bool reported = false;
@@ -137,6 +145,28 @@ BOOST_AUTO_TEST_CASE(a_hand_over_is_told_in_order) {
     BOOST_TEST(of(acquire_outcome::handed_over) == 1U);
     BOOST_TEST(stats.waits.count() == 1U);
     BOOST_TEST(stats.holds.count() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_stall_is_told_and_the_loss_has_its_length) {
+    fleet servers(1);
+    observed o(servers, without_questions());
+    auto const held = o.client.hold("k", {.ttl = 1s});
+    BOOST_TEST((held.stalled() == 0ns));
+    stand_still(1500ms); // the extension was due after 333 ms
+    BOOST_TEST(o.hears("lost, expired k"));
+    BOOST_REQUIRE(!o.seen.stalls.empty());
+    auto const told = o.seen.stalls.back();
+    BOOST_TEST((told >= 900ms));
+    BOOST_TEST((o.seen.stalled == told));
+    BOOST_TEST((held.stalled() == told));
+    BOOST_TEST((o.client.locks.stats().longest_stall == told));
+    // A lease that was lost for another reason has no stall behind it.
+    auto taken = o.client.hold("taken");
+    redis_cli(servers[0]).command({"DEL", "taken"});
+    BOOST_TEST((o.client.extend(taken) == errc::lease_lost));
+    BOOST_TEST(o.hears("lost, key gone taken"));
+    BOOST_TEST((o.seen.stalled == 0ns));
+    BOOST_TEST((taken.stalled() == 0ns));
 }
 
 BOOST_AUTO_TEST_CASE(each_loss_has_its_cause) {

@@ -528,16 +528,16 @@ BOOST_AUTO_TEST_CASE(a_lease_that_a_majority_forgot_is_lost_by_its_deadline) {
     auto l = client.hold("k", {.ttl = 4s});
     BOOST_REQUIRE(client.sees(servers, "k", true));
     auto told = false;
-    error how;
+    auto how = lease_end::none;
     lease_clock::time_point at{};
-    l.wait_lost([&](error e) {
+    l.wait_end([&](error, lease_end end) {
         at = lease_clock::now();
-        how = std::move(e);
+        how = end;
         told = true;
     });
     crash(servers, the_first(3), {&client});
     BOOST_TEST(client.until([&] { return told; }));
-    BOOST_TEST(!how, how.what());
+    BOOST_TEST(is_loss(how), how);
     BOOST_TEST((at <= l.deadline()));
     BOOST_TEST(!l.held());
     BOOST_TEST((client.release(l) == errc::lease_lost));

@@ -106,7 +106,7 @@ inline void check_cycle(test_client& p, lock_options const& options = long_lived
     auto const extended = p.extend(l);
     BOOST_TEST(!extended, extended.what());
     auto const released = p.release(l);
-    BOOST_TEST(static_cast<bool>(released), released.what());
+    BOOST_TEST(released.confirmed(), released.what());
 }
 
 } // namespace holdfast::test

@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(without_eval_a_forgotten_script_is_loaded_again) {
         auto l = p.hold("k", fenced);
         r.admin.command({"SCRIPT", "FLUSH"});
         auto const released = p.release(l);
-        BOOST_TEST(static_cast<bool>(released), released.what());
+        BOOST_TEST(released.confirmed(), released.what());
         check_cycle(p, fenced);
         check_lacks(p, {}, "");
         // Nor is SCRIPT LOAD allowed.
@@ -401,7 +401,7 @@ BOOST_AUTO_TEST_CASE(a_release_without_a_right_says_that_the_key_stays) {
                 auto l = p.hold("k", unwatched(2s));
                 auto const result = p.release(l);
                 if (!r.native_delete.empty()) {
-                    BOOST_TEST(static_cast<bool>(result), result.what());
+                    BOOST_TEST(result.confirmed(), result.what());
                     continue;
                 }
                 check_denied(result, "EVALSHA (GET, DEL) \"k\": ");
@@ -476,7 +476,7 @@ BOOST_AUTO_TEST_CASE(a_quorum_does_without_an_instance_that_denies) {
     auto l = p.hold("k");
     BOOST_TEST(p.sees(servers, "k", true));
     auto const result = p.release(l);
-    BOOST_TEST(static_cast<bool>(result), result.what());
+    BOOST_TEST(result.confirmed(), result.what());
     BOOST_TEST(p.until([&] { return !p.status(1).degradations.empty(); }));
     // Causes that differ are no_quorum, and the report has them.
     auto again = p.hold("other");

@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_release_early_and_go_on) {
         ending e;
         auto const body = [&, goes_on](lease& l) -> asio::awaitable<int> {
             auto const released = co_await l.release();
-            BOOST_TEST(static_cast<bool>(released));
+            BOOST_TEST(released.confirmed());
             if (!goes_on) co_return 4;
             auto next = other.hold("k");
             for (int i = 0; i < 20; ++i) co_await asio::post(asio::deferred);
@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE(a_body_may_share_its_lease_with_what_outlives_it) {
                 co_await asio::post(asio::deferred);
                 if (releases) {
                     auto const released = co_await l.release();
-                    BOOST_TEST(static_cast<bool>(released));
+                    BOOST_TEST(released.confirmed());
                     BOOST_TEST(!l.held());
                 }
                 co_return 4;

@@ -124,9 +124,9 @@ BOOST_AUTO_TEST_CASE(leases_that_the_new_primary_lacks_are_told_as_lost_by_their
         s.cut_replicas();
         auto l = s.a.hold("seat", {.ttl = 10s});
         auto told_at = lease_clock::time_point{};
-        error how;
-        l.wait_lost([&](error e) {
-            how = e;
+        auto how = lease_end::none;
+        l.wait_end([&](error, lease_end end) {
+            how = end;
             told_at = lease_clock::now();
         });
         s.group.member(0).kill();
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(leases_that_the_new_primary_lacks_are_told_as_lost_by_their
         BOOST_TEST(!s.group.cli(next).exists("seat"));
         BOOST_REQUIRE(
             s.a.until([&] { return told_at != lease_clock::time_point{}; }, failover_limit));
-        BOOST_TEST(!how, how.what());
+        BOOST_TEST(is_loss(how), how);
         BOOST_TEST(!l.held());
         BOOST_TEST((told_at <= l.deadline()));
         BOOST_TEST(s.a.locks.stats().lost == 1U);
@@ -214,11 +214,16 @@ BOOST_AUTO_TEST_CASE(extensions_without_a_confirmation_do_not_count) {
     BOOST_REQUIRE(has_reason(s.a, errc::no_sentinel_majority));
     auto const deadline = l.deadline();
     lease_clock::time_point told_at{};
-    l.wait_lost([&](error) { told_at = lease_clock::now(); });
+    auto how = lease_end::none;
+    l.wait_end([&](error, lease_end end) {
+        how = end;
+        told_at = lease_clock::now();
+    });
     auto const renewals = s.a.locks.stats().extended;
     BOOST_TEST((s.a.extend(l) == errc::no_sentinel_majority));
     BOOST_TEST((l.deadline() == deadline));
     BOOST_REQUIRE(s.a.until([&] { return told_at != lease_clock::time_point{}; }, 20s));
+    BOOST_TEST(how == lease_end::expired);
     BOOST_TEST(!l.held());
     BOOST_TEST((told_at <= deadline));
     BOOST_TEST(s.a.locks.stats().extended == renewals);

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(one_instance_is_a_set_of_one) {
     redis_cli(redis).del("k");
     auto const gone = second.extend(other);
     BOOST_TEST((gone == errc::lease_lost), gone.what());
-    BOOST_TEST(lost.done);
+    BOOST_TEST(lost.how == lease_end::key_gone);
     redis.kill();
     auto const [down, nothing] = client.acquire("k");
     BOOST_TEST((down == error_condition::unavailable), down.what());

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_shared_lease_lasts_until_the_last_of_it_is_given_up) {
                         });
                         BOOST_TEST(!done); // never within the call
                         BOOST_REQUIRE(client.until([&] { return done; }));
-                        BOOST_TEST(static_cast<bool>(result), result.code().message());
+                        BOOST_TEST(result.confirmed(), result.code().message());
                         BOOST_TEST(!part.held());
                         BOOST_TEST((part.remaining() == 0s));
                         BOOST_TEST((client.release(part) == errc::lease_released));
@@ -136,13 +136,15 @@ BOOST_AUTO_TEST_CASE(extensions_and_ends_concern_all_shares) {
     of_share.start(share);
     // The first share is released, and the lease continues.
     BOOST_TEST(client.releases(held));
+    BOOST_TEST(held.ended_by() == lease_end::released);
+    BOOST_TEST(share.ended_by() == lease_end::none);
     BOOST_TEST(!client.extend(share));
     BOOST_TEST(!of_held.done);
     BOOST_TEST(!of_share.done);
     BOOST_TEST(client.releases(share));
     BOOST_TEST(client.until([&] { return of_held.done && of_share.done; }));
-    BOOST_TEST((of_held.how == errc::lease_released), of_held.how.what());
-    BOOST_TEST((of_share.how == errc::lease_released), of_share.how.what());
+    BOOST_TEST(of_held.how == lease_end::released);
+    BOOST_TEST(of_share.how == lease_end::released);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_shares) {
@@ -156,11 +158,13 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_to_all_shares) {
     w[1].start(share);
     w[2].start(third);
     for (server& instance : servers) redis_cli(instance).del("k");
-    BOOST_TEST(client.until([&] { return w[0].told() && w[1].told() && w[2].told(); }));
+    BOOST_TEST(client.until([&] { return w[0].done && w[1].done && w[2].done; }));
+    for (auto const& each : w) BOOST_TEST(each.how == lease_end::key_gone);
     for (auto* const part : {&held, &share, &third}) {
         BOOST_TEST(!part->held());
         auto const released = client.release(*part);
         BOOST_TEST((released == errc::lease_lost), released.code().message());
+        BOOST_TEST(part->ended_by() == lease_end::key_gone);
     }
     BOOST_TEST(client.locks.stats().lost == 1U);
 }

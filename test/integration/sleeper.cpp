@@ -62,7 +62,9 @@ private:
             auto const lock =
                 locks_.make_lock("sleeper:" + std::to_string(i), {.ttl = settings_.ttl});
             leases_[i] = co_await lock.acquire();
-            leases_[i].wait_lost([this](holdfast::error e) { told_ += e ? 0 : 1; });
+            leases_[i].wait_end([this](holdfast::error const&, holdfast::lease_end how) {
+                told_ += is_loss(how) ? 1 : 0;
+            });
         }
         asio::steady_timer moment(context_);
         last_ = lease_clock::now(); // the parent may stop this process as soon as it reads the line

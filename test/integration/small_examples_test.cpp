@@ -118,10 +118,10 @@ BOOST_AUTO_TEST_CASE(hung_holders_do_not_keep_their_locks) {
     fleet instances(3);
     auto const o = run_example("HOLDFAST_HUNG_HOLDER", instances);
     BOOST_TEST(o.status == 0, o.said);
-    std::regex const lines("max_hold: lost after [0-9]+ ms\n"
+    std::regex const lines("max_hold: expired after [0-9]+ ms\n"
                            "max_hold: the next holder has it\n"
                            "extend_while: three steps in [0-9]+ ms, held\n"
-                           "extend_while: lost [0-9]+ ms after the last step\n");
+                           "extend_while: expired [0-9]+ ms after the last step\n");
     BOOST_TEST(std::regex_match(o.said, lines), o.said);
     check_nothing_left(instances, std::chrono::seconds(2));
 }

@@ -75,12 +75,13 @@ void call_everything(fleet const& servers, Adapt adapt) {
         BOOST_TEST(!e, e.what());
         ++ended;
     };
-    auto const over = [&](error e) {
-        BOOST_TEST((e == errc::lease_released), e.what());
+    auto const over = [&](error e, lease_end how) {
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(how == lease_end::released);
         ++ended;
     };
     auto const given_back = [&](release_result r) {
-        BOOST_TEST(static_cast<bool>(r));
+        BOOST_TEST(r.confirmed());
         ++ended;
     };
     auto const settled = [&](int count) { return client.until([&] { return ended == count; }); };
@@ -88,7 +89,7 @@ void call_everything(fleet const& servers, Adapt adapt) {
     BOOST_REQUIRE(settled(1));
     held.extend(adapt(succeed));
     BOOST_REQUIRE(settled(2));
-    held.wait_lost(adapt(over));
+    held.wait_end(adapt(over));
     held.release(adapt(given_back));
     BOOST_REQUIRE(settled(4));
     key.try_acquire(adapt(take));
@@ -152,13 +153,13 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
 
         auto named = co_await key.try_acquire(asio::use_awaitable);
         co_await named.extend(asio::use_awaitable);
-        BOOST_TEST(static_cast<bool>(co_await named.release(asio::use_awaitable)));
+        BOOST_TEST((co_await named.release(asio::use_awaitable)).confirmed());
 
         auto later = co_await key.try_acquire_for(1s, asio::deferred);
         auto operation = later.release(asio::deferred);
         auto again = later.release(); // nothing was started yet
         BOOST_TEST(later.held());
-        BOOST_TEST(static_cast<bool>(co_await std::move(operation)));
+        BOOST_TEST((co_await std::move(operation)).confirmed());
         BOOST_TEST(((co_await std::move(again)) == errc::lease_released));
 
         auto acquired = co_await key.acquire(asio::as_tuple);
@@ -181,7 +182,7 @@ BOOST_AUTO_TEST_CASE(coroutines_await_everything) {
                 BOOST_TEST(said.find(instance.shown()) != said.npos, said);
         }
         auto [result] = co_await l.release(asio::as_tuple);
-        BOOST_TEST(static_cast<bool>(result));
+        BOOST_TEST(result.confirmed());
         co_await locks.shutdown();
     });
 }
@@ -216,15 +217,12 @@ BOOST_AUTO_TEST_CASE(coroutines_await_every_function_in_every_way) {
         auto& [contended, none] = refused;
         BOOST_TEST((contended == errc::wait_timeout), contended.what());
         BOOST_TEST(!none);
-        BOOST_TEST(static_cast<bool>(co_await held.release(asio::use_awaitable)));
-        auto [lost] = co_await held.wait_lost(asio::as_tuple);
-        BOOST_TEST((lost == errc::lease_released), lost.what());
-        try {
-            co_await held.wait_lost(asio::use_awaitable);
-            BOOST_ERROR("what was released is not lost");
-        } catch (system_error const& thrown) {
-            BOOST_TEST((thrown.code() == errc::lease_released));
-        }
+        BOOST_TEST((co_await held.release(asio::use_awaitable)).confirmed());
+        auto [failed, how] = co_await held.wait_end(asio::as_tuple);
+        BOOST_TEST(!failed, failed.what());
+        BOOST_TEST(how == lease_end::released);
+        BOOST_TEST(co_await held.wait_end(asio::use_awaitable) == lease_end::released);
+        BOOST_TEST(co_await held.wait_end() == lease_end::released);
         try {
             co_await held.extend();
             BOOST_ERROR("what was released cannot be extended");
@@ -259,9 +257,11 @@ BOOST_AUTO_TEST_CASE(a_disposition_may_be_redirected) {
         BOOST_TEST(!late);
         co_await held.extend(asio::redirect_disposition(asio::use_awaitable, e));
         BOOST_TEST(!e, e.what());
-        BOOST_TEST(static_cast<bool>(co_await held.release()));
-        co_await held.wait_lost(asio::redirect_disposition(e));
-        BOOST_TEST((e == errc::lease_released), e.what());
+        BOOST_TEST((co_await held.release()).confirmed());
+        e = errc::rejected;
+        auto const how = co_await held.wait_end(asio::redirect_disposition(e));
+        BOOST_TEST(!e, e.what());
+        BOOST_TEST(how == lease_end::released);
         std::exception_ptr thrown;
         co_await held.extend(asio::redirect_disposition(thrown));
         BOOST_TEST((thrown != nullptr));
@@ -302,9 +302,11 @@ BOOST_AUTO_TEST_CASE(an_error_may_be_redirected) {
         co_await held.extend(asio::redirect_error(asio::use_awaitable, ec));
         BOOST_TEST(!ec, ec.message());
         // The result of a release is no error.
-        BOOST_TEST(static_cast<bool>(co_await held.release(asio::redirect_error(ec))));
-        co_await held.wait_lost(asio::redirect_error(ec));
-        BOOST_TEST((ec == errc::lease_released), ec.message());
+        BOOST_TEST((co_await held.release(asio::redirect_error(ec))).confirmed());
+        ec = errc::rejected;
+        auto const how = co_await held.wait_end(asio::redirect_error(ec));
+        BOOST_TEST(!ec, ec.message());
+        BOOST_TEST(how == lease_end::released);
         co_await locks.drain(1h, asio::redirect_error(ec));
         BOOST_TEST(!ec, ec.message());
         ec = errc::rejected;
@@ -333,12 +335,13 @@ BOOST_AUTO_TEST_CASE(callbacks_may_take_error_codes_and_be_move_only) {
         done += *owned;
     });
     BOOST_REQUIRE(client.until([&] { return done == 8; }));
-    held.wait_lost([&, owned = std::make_unique<int>(1)](error_code e) {
-        BOOST_TEST((e == errc::lease_released));
+    held.wait_end([&, owned = std::make_unique<int>(1)](error_code e, lease_end how) {
+        BOOST_TEST(!e.failed());
+        BOOST_TEST(how == lease_end::released);
         done += *owned;
     });
     held.release([&, owned = std::make_unique<int>(1)](release_result r) {
-        BOOST_TEST(static_cast<bool>(r));
+        BOOST_TEST(r.confirmed());
         done += *owned;
     });
     BOOST_REQUIRE(client.until([&] { return done == 10; }));
@@ -359,11 +362,9 @@ BOOST_AUTO_TEST_CASE(futures_throw_the_report) {
             return e.code() == errc::contended &&
                    std::string(e.what()).find("\"k\"") != std::string::npos;
         });
-        auto lost = held.wait_lost(asio::use_future);
-        BOOST_TEST(static_cast<bool>(held.release(asio::use_future).get()));
-        BOOST_CHECK_EXCEPTION((void)lost.get(), system_error, [](system_error const& e) {
-            return e.code() == errc::lease_released;
-        });
+        auto end = held.wait_end(asio::use_future);
+        BOOST_TEST(held.release(asio::use_future).get().confirmed());
+        BOOST_TEST(end.get() == lease_end::released);
         locks.shutdown(asio::use_future).get();
     }
     pool.join();
@@ -401,7 +402,7 @@ BOOST_AUTO_TEST_CASE(handlers_run_on_their_own_executor) {
     BOOST_REQUIRE(client.until([&] { return done == 1; }));
     held.extend(asio::bind_executor(strand, here));
     BOOST_REQUIRE(client.until([&] { return done == 2; }));
-    held.wait_lost(asio::bind_executor(strand, here));
+    held.wait_end(asio::bind_executor(strand, here));
     held.release(asio::bind_executor(strand, here));
     BOOST_REQUIRE(client.until([&] { return done == 4; }));
     client.locks.shutdown(asio::bind_executor(strand, here));
@@ -430,7 +431,7 @@ BOOST_AUTO_TEST_CASE(no_handler_runs_inside_the_call) {
         running = true;
         held.release(check); // released already, so the result is known at once
         held.extend(check);
-        held.wait_lost(check);
+        held.wait_end(check);
         key.try_acquire(check);
         running = false;
     });
@@ -463,7 +464,7 @@ BOOST_AUTO_TEST_CASE(an_immediate_executor_makes_no_difference_to_that) {
     });
     held.release(check);
     held.extend(check);
-    held.wait_lost(check);
+    held.wait_end(check);
     key.acquire(check);
     client.locks.shutdown(check);
     running = false;
@@ -492,7 +493,7 @@ BOOST_AUTO_TEST_CASE(a_handler_may_have_an_inline_executor) {
     });
     held.release(check);
     held.extend(check);
-    held.wait_lost(check);
+    held.wait_end(check);
     auto const body = [](lease&) -> asio::awaitable<void> { co_return; };
     with_lock(client.locks.make_lock("section", long_lived), body, check);
     key.acquire(check);
@@ -519,10 +520,10 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
         BOOST_TEST(first.held());
         BOOST_TEST(second.held());
 
-        // Waits for the work and the loss of the lease. The first one to end cancels the other.
+        // Waits for the work and the end of the lease. The first one to end cancels the other.
         asio::steady_timer work(context, 1ms);
         auto const ended =
-            co_await (work.async_wait(asio::use_awaitable) || first.wait_lost(asio::use_awaitable));
+            co_await (work.async_wait(asio::use_awaitable) || first.wait_end(asio::use_awaitable));
         BOOST_TEST(ended.index() == 0U);
         BOOST_TEST(first.held());
 
@@ -532,8 +533,8 @@ BOOST_AUTO_TEST_CASE(groups_and_operators_compose) {
                 .async_wait(asio::experimental::wait_for_all(), asio::deferred);
         BOOST_TEST(order.size() == 3U);
         BOOST_TEST((!e1 || e1 == errc::lease_released), e1.what());
-        BOOST_TEST(static_cast<bool>(r1));
-        BOOST_TEST(static_cast<bool>(r2));
+        BOOST_TEST(r1.confirmed());
+        BOOST_TEST(r2.confirmed());
     });
     check_nothing_left(servers);
 }
@@ -553,7 +554,7 @@ BOOST_AUTO_TEST_CASE(the_loser_of_a_race_leaves_nothing) {
                                          soon.async_wait(asio::use_awaitable));
             BOOST_TEST(first.index() == 1U);
         }
-        BOOST_TEST(static_cast<bool>(co_await held.release()));
+        BOOST_TEST((co_await held.release()).confirmed());
         auto const either = co_await (first_lock.acquire(asio::use_awaitable) ||
                                       second_lock.acquire(asio::use_awaitable));
         BOOST_TEST(std::visit([](lease const& l) { return l.held(); }, either));
@@ -631,10 +632,11 @@ BOOST_AUTO_TEST_CASE(a_time_limit_of_asio_cancels) {
         auto too_late = co_await key.acquire(at_once);
         auto& [at, nothing] = too_late;
         BOOST_TEST((at == errc::cancelled), at.what());
-        auto [lost] = co_await held.wait_lost(soon);
-        BOOST_TEST((lost == errc::cancelled), lost.what());
+        auto [cut, how] = co_await held.wait_end(soon);
+        BOOST_TEST((cut == errc::cancelled), cut.what());
+        BOOST_TEST(how == lease_end::none);
         BOOST_TEST(held.held());
-        BOOST_TEST(static_cast<bool>(co_await held.release()));
+        BOOST_TEST((co_await held.release()).confirmed());
     });
     check_nothing_left(servers);
 }

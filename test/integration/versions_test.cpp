@@ -2,6 +2,7 @@
 // different commands that compare before they delete or extend.
 #include <holdfast/client.hpp>
 
+#include "integration/loss_wait.hpp"
 #include "integration/test_client.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
@@ -9,6 +10,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,16 +95,14 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_keys_are_deleted_is_lost) {
         BOOST_REQUIRE(client.all_up());
         auto l = client.hold("k");
         BOOST_TEST(client.sees(servers, "k", true));
-        auto told = false;
-        l.wait_lost([&](error e) {
-            BOOST_TEST(!e, e.what());
-            told = true;
-        });
+        std::optional<lease_end> end;
+        l.wait_end(noting(end));
         for (std::size_t i = 0; i < servers.quorum(); ++i)
             BOOST_TEST(redis_cli(servers[i]).del("k"));
         auto const e = client.extend(l);
         BOOST_TEST((e == errc::lease_lost), e.what());
-        BOOST_TEST(client.until([&] { return told; }));
+        BOOST_REQUIRE(client.until([&] { return end.has_value(); }));
+        BOOST_TEST(*end == lease_end::key_gone);
         BOOST_TEST(!l.held());
         BOOST_TEST((client.release(l) == errc::lease_lost));
         BOOST_TEST(client.sees(servers, "k", false));

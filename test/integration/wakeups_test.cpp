@@ -417,7 +417,7 @@ BOOST_AUTO_TEST_CASE(the_holders_renewals_do_not_make_the_waiter_spin) {
 
         auto released = false;
         first.held.release([&](release_result r) {
-            BOOST_TEST(static_cast<bool>(r));
+            BOOST_TEST(r.confirmed());
             released = true;
         });
         BOOST_REQUIRE(group.until([&] { return released && second.done; }));

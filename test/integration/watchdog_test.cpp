@@ -44,8 +44,8 @@ struct many_leases {
 
     void listen() {
         for (auto& l : all) {
-            l.held.wait_lost([this, &l](error e) {
-                if (e) return;
+            l.held.wait_end([this, &l](error, lease_end how) {
+                if (!is_loss(how)) return;
                 l.told = lease_clock::now();
                 // Nothing extends the lease any more, so its deadline is final.
                 l.deadline = l.held.deadline();

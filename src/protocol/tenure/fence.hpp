@@ -40,7 +40,7 @@ constexpr bool is_fence_count(std::uint64_t n) {
     return n > 0 && n < fence_limit;
 }
 
-/// The fence of a lease of the tenure with this number. The tenure served `handovers` leases before.
+/// The fence of a lease of the tenure with this number, which served `handovers` leases before.
 constexpr std::uint64_t fence_of(std::uint64_t number, unsigned handovers) {
     assert(is_fence_count(number) && handovers < leases_per_number);
     return number * leases_per_number + handovers;

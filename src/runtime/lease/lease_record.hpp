@@ -74,7 +74,8 @@ public:
     /// Called when the execution context is being destroyed. A lease that still has handles keeps
     /// its lock state for them.
     void abandon(counters& c) noexcept {
-        over.store(lease_end::shut_down, std::memory_order_release);
+        auto held = lease_end::none;
+        over.compare_exchange_strong(held, lease_end::shut_down);
         discount(c);
         auto const unused = std::move(condition);
         detail::lock_state_ptr last;

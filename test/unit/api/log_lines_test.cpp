@@ -56,6 +56,7 @@ lost_event lost(std::string_view key, lease_clock::duration after = 0s) {
     e.holder_label = "web-1";
     e.fence = 7;
     e.held = 1500ms;
+    e.cause = lease_end::expired;
     return e;
 }
 
@@ -76,6 +77,35 @@ BOOST_AUTO_TEST_CASE(each_format_has_the_fields_of_the_event) {
     BOOST_TEST(json.lines[0] ==
                R"({"level":"error","event":"lost","key":"seat:7",)"
                R"("owner":"web-1","fence":7,"held_s":1.500000,"cause":"expired"})");
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_after_a_stall_has_its_length) {
+    written w;
+    auto e = lost("k");
+    e.stalled = 2'250ms;
+    w.log.on_lost(e);
+    BOOST_TEST(w.lines.at(0).ends_with(" cause=expired stalled_s=2.250000"), w.lines[0]);
+}
+
+BOOST_AUTO_TEST_CASE(a_stall_is_a_warning) {
+    written w;
+    w.log.on_stall({.length = 1'500ms, .at = start});
+    BOOST_TEST(w.lines.at(0) == "level=warning event=stall length_s=1.500000");
+    BOOST_TEST((w.levels.at(0) == log_level::warning));
+    written json({.format = log_format::json});
+    json.log.on_stall({.length = 1'500ms, .at = start});
+    BOOST_TEST(json.lines.at(0) == R"({"level":"warning","event":"stall","length_s":1.500000})");
+    written errors({.level = log_level::error});
+    errors.log.on_stall({.length = 1h, .at = start});
+    BOOST_TEST(errors.lines.empty());
+    // It has a limit of its own.
+    written few({.lines = 1});
+    few.log.on_stall({.length = 1s, .at = start});
+    few.log.on_lost(lost("k"));
+    few.log.on_stall({.length = 3s, .at = start});
+    few.log.flush();
+    BOOST_REQUIRE(few.lines.size() == 3U);
+    BOOST_TEST(few.lines[2] == "level=warning event=suppressed of=stall lines=1");
 }
 
 BOOST_AUTO_TEST_CASE(a_trace_is_shown) {

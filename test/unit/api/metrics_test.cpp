@@ -58,12 +58,15 @@ BOOST_AUTO_TEST_CASE(counters_and_gauges_have_their_values) {
     stats.acquired = 18'446'744'073'709'551'615U;
     stats.lost = 3;
     stats.waiters = 7;
+    stats.longest_stall = 1'250ms;
     auto const text = page_of(stats);
     BOOST_TEST(contains(text, "\nholdfast_leases_acquired_total 18446744073709551615\n"));
     BOOST_TEST(contains(text, "\nholdfast_leases_lost_total 3\n"));
     BOOST_TEST(contains(text, "\nholdfast_acquires_waiting 7\n"));
     BOOST_TEST(contains(text, "# TYPE holdfast_leases_lost_total counter\n"));
     BOOST_TEST(contains(text, "# TYPE holdfast_acquires_waiting gauge\n"));
+    BOOST_TEST(contains(text, "\nholdfast_longest_stall_seconds 1.25\n"));
+    BOOST_TEST(contains(text, "# TYPE holdfast_longest_stall_seconds gauge\n"));
 }
 
 BOOST_AUTO_TEST_CASE(buckets_of_histograms_are_cumulative) {

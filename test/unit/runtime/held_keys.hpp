@@ -46,7 +46,7 @@ public:
         detail::lease_ref handle;
 
         /// By the clock of the test, unlike lease::held().
-        bool held() const { return !handle->over.load(); }
+        bool held() const { return handle->over.load() == lease_end::none; }
         bool granted() const { return result.has_value() && !*result; }
         runtime::lease_record& state() const {
             return static_cast<runtime::lease_record&>(*handle);

@@ -101,10 +101,15 @@ public:
     static detail::error_handler noting(std::optional<error>& result) {
         return [&result](detail::delivery, error e) { result = std::move(e); };
     }
-    /// Waits for the loss; the handler is called `ahead` of the deadline.
-    void wait_lost(std::optional<error>& result, std::chrono::nanoseconds ahead = {}) {
-        keeper.start_wait_lost(make_operation(
-            wait_end_call{.handler = noting(result), .lease = first.handle, .ahead = ahead}));
+    /// Waits for the end; the handler is called `ahead` of the deadline.
+    void wait_end(std::optional<lease_end>& result, std::chrono::nanoseconds ahead = {}) {
+        keeper.start_wait_end(make_operation(wait_end_call{
+            .handler = detail::end_handler([&result](detail::delivery, error e, lease_end how) {
+                BOOST_TEST(!e, e.what());
+                result = how;
+            }),
+            .lease = first.handle,
+            .ahead = ahead}));
     }
     void extend(std::optional<error>& result) {
         concerned = keeper.start_extend(
@@ -155,17 +160,17 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline) {
     auto const deadline = k.first.object.deadline();
     BOOST_CHECK(deadline == keeper_alone::start + 1s - 10ms - 2ms); // the ttl minus the drift
                                                                     // allowance
-    std::optional<error> lost;
-    k.at(1ms, [&] { k.wait_lost(lost); });
+    std::optional<lease_end> end;
+    k.at(1ms, [&] { k.wait_end(end); });
 
     k.wait_until(900ms);
-    BOOST_TEST(!lost.has_value());
-    BOOST_TEST(!k.state().over.load());
+    BOOST_TEST(!end.has_value());
+    BOOST_TEST(k.state().over.load() == lease_end::none);
 
     k.wait_until(988ms - 50ms); // the margin is a twentieth of the ttl
-    BOOST_REQUIRE(lost.has_value());
-    BOOST_TEST(!lost->code().failed());
-    BOOST_TEST(k.state().over.load());
+    BOOST_REQUIRE(end.has_value());
+    BOOST_TEST(*end == lease_end::expired);
+    BOOST_TEST(k.state().over.load() == lease_end::expired);
     BOOST_TEST(k.count.lost.load() == 1U);
     BOOST_TEST(k.count.held.load() == 0U);
     // The client keeps the key until the deadline that the holder knew.
@@ -183,24 +188,32 @@ BOOST_AUTO_TEST_CASE(a_loss_is_told_by_the_deadline) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_wait_for_the_loss_may_be_told_ahead) {
+BOOST_AUTO_TEST_CASE(a_wait_for_the_end_may_be_told_ahead) {
     keeper_alone k;
     k.hold();
-    std::optional<error> ahead;
-    k.at(1ms, [&] { k.wait_lost(ahead, 300ms); });
+    std::optional<lease_end> ahead;
+    k.at(1ms, [&] { k.wait_end(ahead, 300ms); });
     k.wait_until(600ms);
     BOOST_TEST(!ahead.has_value());
     k.wait_until(688ms);
     BOOST_REQUIRE(ahead.has_value());
-    BOOST_TEST(!ahead->code().failed());
-    BOOST_TEST(!k.state().over.load());
+    BOOST_TEST(*ahead == lease_end::none); // still held
+    BOOST_TEST(k.state().over.load() == lease_end::none);
 }
 
 BOOST_AUTO_TEST_CASE(a_release_is_confirmed_by_a_majority) {
     keeper_alone k;
     k.hold();
     std::optional<release_result> result;
-    k.at(1ms, [&] { k.release(result); });
+    std::optional<lease_end> end;
+    k.at(1ms, [&] {
+        k.wait_end(end);
+        k.release(result);
+    });
+    // The lease ends at once, and not with the answers.
+    BOOST_REQUIRE(end.has_value());
+    BOOST_TEST(*end == lease_end::released);
+    BOOST_TEST(k.state().over.load() == lease_end::released);
     BOOST_TEST(k.concerned == &k.queue);
     BOOST_TEST(k.keeper.is_releasing());
     BOOST_TEST(!k.queue.machine.held());
@@ -210,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_release_is_confirmed_by_a_majority) {
         k.fakes[1]->answer(command::release, verdict::yes);
     });
     BOOST_REQUIRE(result.has_value());
-    BOOST_TEST(static_cast<bool>(*result));
+    BOOST_TEST(result->confirmed());
     BOOST_TEST(!k.keeper.is_releasing());
     BOOST_TEST(k.count.released.load() == 1U);
 }
@@ -239,7 +252,7 @@ BOOST_AUTO_TEST_CASE(commands_that_a_link_does_not_take_are_answered_in_the_next
     BOOST_TEST(*extended == errc::lease_released);
     k.at(4ms, [&] { k.tenures.answer_outstanding(); });
     BOOST_REQUIRE(released.has_value());
-    BOOST_TEST(!static_cast<bool>(*released));
+    BOOST_TEST(!released->confirmed());
     BOOST_TEST(!k.tenures.has_outstanding());
 }
 
@@ -248,14 +261,23 @@ BOOST_AUTO_TEST_CASE(a_release_hands_the_tenure_to_the_next_waiter) {
     k.hold();
     k.at(1ms, [&] { k.join(k.second); });
     std::optional<release_result> result;
-    k.at(2ms, [&] { k.release(result); });
+    std::optional<lease_end> end;
+    std::optional<error> extended;
+    k.at(2ms, [&] {
+        k.wait_end(end);
+        k.extend(extended);
+        k.answer_all(command::extend, verdict::yes);
+        k.release(result);
+    });
+    BOOST_REQUIRE(end.has_value());
+    BOOST_TEST(*end == lease_end::released);
     BOOST_REQUIRE(result.has_value());
-    BOOST_TEST(static_cast<bool>(*result));
+    BOOST_TEST(result->confirmed());
     BOOST_TEST(k.concerned == nullptr);
     BOOST_REQUIRE(k.second.given);
     k.second.handle = k.queue.tenure->lease;
-    BOOST_TEST(k.state().over.load());
-    BOOST_TEST(!k.second.handle->over.load());
+    BOOST_TEST(k.state().over.load() == lease_end::released);
+    BOOST_TEST(k.second.handle->over.load() == lease_end::none);
     BOOST_TEST(k.count.handovers.load() == 1U);
     BOOST_TEST(k.fakes[0]->questions.empty()); // a hand-over sends nothing to the instances
 }
@@ -274,8 +296,9 @@ BOOST_AUTO_TEST_CASE(an_extension_moves_the_deadline) {
 BOOST_AUTO_TEST_CASE(a_majority_that_has_lost_the_key_ends_the_lease) {
     keeper_alone k;
     k.hold();
-    std::optional<error> extended, lost;
-    k.at(1ms, [&] { k.wait_lost(lost); });
+    std::optional<error> extended;
+    std::optional<lease_end> end;
+    k.at(1ms, [&] { k.wait_end(end); });
     k.at(500ms, [&] { k.extend(extended); });
     k.at(501ms, [&] {
         k.fakes[0]->answer(command::extend, verdict::no);
@@ -283,8 +306,9 @@ BOOST_AUTO_TEST_CASE(a_majority_that_has_lost_the_key_ends_the_lease) {
     });
     BOOST_REQUIRE(extended.has_value());
     BOOST_CHECK(extended->code() == errc::lease_lost);
-    BOOST_REQUIRE(lost.has_value());
-    BOOST_TEST(!lost->code().failed());
+    BOOST_REQUIRE(end.has_value());
+    BOOST_TEST(*end == lease_end::key_gone);
+    BOOST_TEST(k.state().over.load() == lease_end::key_gone);
     BOOST_TEST(k.concerned == &k.queue);
 }
 
@@ -318,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_release_of_a_folded_tenure_concerns_no_queue) {
     BOOST_TEST(k.keeper.is_releasing());
     k.at(2ms, [&] { k.answer_all(command::release, verdict::yes); });
     BOOST_REQUIRE(result.has_value());
-    BOOST_TEST(static_cast<bool>(*result));
+    BOOST_TEST(result->confirmed());
 }
 
 BOOST_AUTO_TEST_CASE(an_opposed_tenure_needs_its_queue_to_stand_back) {
@@ -346,6 +370,7 @@ BOOST_AUTO_TEST_CASE(a_loss_ends_a_folded_tenure) {
         k.fakes[0]->answer(command::extend, verdict::no);
         k.fakes[1]->answer(command::extend, verdict::no);
     });
+    BOOST_TEST(k.state().over.load() == lease_end::key_gone);
     BOOST_TEST(k.count.lost.load() == 1U);
     BOOST_TEST(k.concerned == nullptr);
     BOOST_TEST(k.folded == nullptr);
@@ -356,7 +381,7 @@ BOOST_AUTO_TEST_CASE(a_folded_tenure_lasts_until_the_deadline) {
     k.hold();
     k.fold();
     k.wait_until(988ms - 50ms);
-    BOOST_TEST(k.state().over.load());
+    BOOST_TEST(k.state().over.load() == lease_end::expired);
     BOOST_TEST(k.folded != nullptr);
     k.wait_until(988ms);
     BOOST_TEST(k.folded == nullptr);
@@ -372,9 +397,15 @@ BOOST_AUTO_TEST_CASE(a_detach_ends_a_folded_tenure_without_a_release) {
     keeper_alone k;
     k.hold();
     k.fold();
+    std::optional<lease_end> end;
     k.at(1ms, [&] {
+        k.wait_end(end);
         k.concerned = k.keeper.start_detach(k.make_operation(detach_call{k.first.handle}));
     });
+    BOOST_REQUIRE(end.has_value());
+    BOOST_TEST(*end == lease_end::released);
+    BOOST_TEST(k.state().over.load() == lease_end::released);
+    BOOST_TEST(k.count.released.load() == 1U);
     BOOST_TEST(k.concerned == nullptr);
     BOOST_TEST(k.folded == nullptr);
     BOOST_TEST(k.fakes[0]->questions.empty());
@@ -385,6 +416,8 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_folded_tenures) {
         keeper_alone k;
         k.hold();
         k.fold();
+        std::optional<lease_end> end;
+        k.at(1ms, [&] { k.wait_end(end); });
         if (told) k.wait_until(988ms - 50ms);
         auto& t = *k.state().tenure;
         k.at(950ms, [&] {
@@ -395,6 +428,12 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_folded_tenures) {
                 k.keeper.lose_all([&](active_queue* q) { k.concerned = q; });
             }
         });
+        // The first end counts.
+        auto const how = told ? lease_end::expired : lease_end::shut_down;
+        BOOST_REQUIRE(end.has_value());
+        BOOST_TEST(*end == how);
+        BOOST_TEST(k.state().over.load() == how);
+        BOOST_TEST(k.count.lost.load() == 1U);
         BOOST_TEST(k.concerned == nullptr);
         BOOST_TEST(k.folded == nullptr);
         BOOST_TEST(!k.keeper.holds());
@@ -405,13 +444,71 @@ BOOST_AUTO_TEST_CASE(a_shutdown_ends_folded_tenures) {
 BOOST_AUTO_TEST_CASE(a_clock_that_stood_still_brings_the_loss_nearer) {
     keeper_alone k;
     k.hold();
-    std::optional<error> lost;
-    k.at(1ms, [&] { k.wait_lost(lost); });
+    std::optional<lease_end> end;
+    k.at(1ms, [&] { k.wait_end(end); });
     k.at(100ms,
          [&] { k.keeper.clock_stood_still(*k.queue.tenure, keeper_alone::start + 100ms, 200ms); });
     BOOST_CHECK(k.first.object.deadline() == keeper_alone::start + 788ms);
     k.wait_until(788ms - 50ms);
-    BOOST_TEST(lost.has_value());
+    BOOST_REQUIRE(end.has_value());
+    BOOST_TEST(*end == lease_end::expired);
+}
+
+// The first end counts: neither a release nor a shutdown, nor the end of the context changes it.
+BOOST_AUTO_TEST_CASE(a_later_call_says_how_the_lease_had_ended) {
+    for (auto const how : {lease_end::released, lease_end::expired}) {
+        keeper_alone k;
+        k.hold();
+        std::optional<release_result> first, again;
+        std::optional<error> extended;
+        std::optional<lease_end> end;
+        if (how == lease_end::released) {
+            k.at(1ms, [&] { k.release(first); });
+        } else {
+            k.wait_until(988ms - 50ms);
+        }
+        auto const code = how == lease_end::released ? errc::lease_released : errc::lease_lost;
+        k.at(940ms, [&] {
+            k.wait_end(end);
+            k.release(again);
+            k.extend(extended);
+            k.keeper.lose_all([](active_queue*) {});
+        });
+        BOOST_REQUIRE(end.has_value());
+        BOOST_TEST(*end == how);
+        BOOST_REQUIRE(again.has_value());
+        BOOST_TEST((*again == code));
+        BOOST_REQUIRE(extended.has_value());
+        BOOST_TEST((*extended == code));
+        k.keeper.abandon();
+        BOOST_TEST(k.state().over.load() == how);
+        k.at(941ms, [&] { k.tenures.answer_outstanding(); });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_the_context_ends_a_held_lease) {
+    keeper_alone k;
+    k.hold();
+    k.keeper.abandon();
+    BOOST_TEST(k.state().over.load() == lease_end::shut_down);
+    BOOST_TEST(k.count.held.load() == 0U);
+}
+
+// The watchdog does not ask for an extension any more, and so the lease comes to its end.
+BOOST_AUTO_TEST_CASE(a_condition_that_says_no_lets_the_lease_expire) {
+    keeper_alone k(lock_options{.ttl = 1s});
+    k.hold();
+    std::optional<lease_end> end;
+    k.at(1ms, [&] {
+        k.wait_end(end);
+        k.keeper.start_renew(k.make_operation(renew_call{
+            k.first.handle,
+            std::make_unique<renewal_condition>(renewal_condition{[] { return false; }})}));
+    });
+    for (auto after = 10ms; after <= 988ms - 50ms; after += 1ms) k.wait_until(after);
+    BOOST_REQUIRE(end.has_value());
+    BOOST_TEST(*end == lease_end::expired);
+    k.at(989ms, [&] { k.keeper.destroy_retired(); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
