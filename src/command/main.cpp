@@ -1,12 +1,12 @@
 // The command `holdfast`: see doc/command.md.
 #include <holdfast/version.hpp>
 
-#include "command/acquire.hpp"
 #include "command/doctor.hpp"
 #include "command/exit_code.hpp"
 #include "command/inspect.hpp"
+#include "command/lock/acquire.hpp"
+#include "command/lock/run.hpp"
 #include "command/release.hpp"
-#include "command/run.hpp"
 #include "command/settings.hpp"
 #include "command/watch.hpp"
 
@@ -29,8 +29,8 @@ using namespace holdfast::command;
 namespace {
 
 constexpr char const* run_help =
-    R"(-- ends the options. All that follows is the command, with arguments that it gets as they are.
-Pipes and variables need a shell: -- sh -c 'COMMAND'
+    R"(-- ends the options. All that follows is the command, with arguments that it gets as they
+are. Pipes and variables need a shell: -- sh -c 'COMMAND'
 
 Exit codes of run and adopt: the command's own, or 128 and the signal that
 ended it; 122 the lock was lost; 123 too few instances; 124 the lock is held by another;

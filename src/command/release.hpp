@@ -2,8 +2,8 @@
 #ifndef HOLDFAST_COMMAND_RELEASE_HPP
 #define HOLDFAST_COMMAND_RELEASE_HPP
 
+#include "command/lock/token_input.hpp"
 #include "command/settings.hpp"
-#include "command/token_input.hpp"
 
 #include <string>
 

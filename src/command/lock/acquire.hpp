@@ -1,9 +1,9 @@
 // holdfast acquire, holdfast extend: a lock for a script that cannot wrap its work in a command.
-#ifndef HOLDFAST_COMMAND_ACQUIRE_HPP
-#define HOLDFAST_COMMAND_ACQUIRE_HPP
+#ifndef HOLDFAST_COMMAND_LOCK_ACQUIRE_HPP
+#define HOLDFAST_COMMAND_LOCK_ACQUIRE_HPP
 
-#include "command/patience.hpp"
-#include "command/token_input.hpp"
+#include "command/lock/patience.hpp"
+#include "command/lock/token_input.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "command/patience.hpp"
+#include "command/lock/patience.hpp"
 
 #include "command/exit_code.hpp"
 #include "command/output.hpp"

@@ -1,6 +1,6 @@
 // The tokens of leases, as `acquire` prints them and other commands read them.
-#ifndef HOLDFAST_COMMAND_TOKEN_INPUT_HPP
-#define HOLDFAST_COMMAND_TOKEN_INPUT_HPP
+#ifndef HOLDFAST_COMMAND_LOCK_TOKEN_INPUT_HPP
+#define HOLDFAST_COMMAND_LOCK_TOKEN_INPUT_HPP
 
 #include <holdfast/lease_token.hpp>
 

@@ -1,4 +1,4 @@
-#include "command/token_input.hpp"
+#include "command/lock/token_input.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,10 @@
 // holdfast run: a command under a lock.
-#ifndef HOLDFAST_COMMAND_RUN_HPP
-#define HOLDFAST_COMMAND_RUN_HPP
+#ifndef HOLDFAST_COMMAND_LOCK_RUN_HPP
+#define HOLDFAST_COMMAND_LOCK_RUN_HPP
 
 #include <holdfast/lease_token.hpp>
 
-#include "command/patience.hpp"
+#include "command/lock/patience.hpp"
 
 #include <cstdint>
 #include <optional>

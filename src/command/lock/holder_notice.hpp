@@ -1,6 +1,6 @@
 // Tells a person who waits at a terminal which holder the wait is for.
-#ifndef HOLDFAST_COMMAND_HOLDER_NOTICE_HPP
-#define HOLDFAST_COMMAND_HOLDER_NOTICE_HPP
+#ifndef HOLDFAST_COMMAND_LOCK_HOLDER_NOTICE_HPP
+#define HOLDFAST_COMMAND_LOCK_HOLDER_NOTICE_HPP
 
 #include <holdfast/client.hpp>
 

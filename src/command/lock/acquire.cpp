@@ -1,12 +1,12 @@
-#include "command/acquire.hpp"
+#include "command/lock/acquire.hpp"
 
 #include <holdfast/client.hpp>
 
 #include "command/exit_code.hpp"
-#include "command/holder_notice.hpp"
 #include "command/key_call.hpp"
+#include "command/lock/holder_notice.hpp"
+#include "command/lock/signal_setup.hpp"
 #include "command/output.hpp"
-#include "command/signal_setup.hpp"
 #include "command/table.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>

@@ -1,4 +1,4 @@
-#include "command/holder_notice.hpp"
+#include "command/lock/holder_notice.hpp"
 
 #include "command/output.hpp"
 #include "command/table.hpp"

@@ -1,13 +1,13 @@
-#include "command/run.hpp"
+#include "command/lock/run.hpp"
 
 #include <holdfast/at_most_every.hpp>
 #include <holdfast/client.hpp>
 
-#include "command/child_process.hpp"
 #include "command/exit_code.hpp"
-#include "command/holder_notice.hpp"
+#include "command/lock/child_process.hpp"
+#include "command/lock/holder_notice.hpp"
+#include "command/lock/signal_setup.hpp"
 #include "command/output.hpp"
-#include "command/signal_setup.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>

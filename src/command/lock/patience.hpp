@@ -1,6 +1,6 @@
 // How long a command waits for a lock, and for instances that cannot vote yet.
-#ifndef HOLDFAST_COMMAND_PATIENCE_HPP
-#define HOLDFAST_COMMAND_PATIENCE_HPP
+#ifndef HOLDFAST_COMMAND_LOCK_PATIENCE_HPP
+#define HOLDFAST_COMMAND_LOCK_PATIENCE_HPP
 
 #include <holdfast/client.hpp>
 
