@@ -190,6 +190,10 @@ BOOST_AUTO_TEST_CASE(doctor_finds_faults) {
     BOOST_TEST(has_finding(o, "warning", "an even number of instances"), o.said);
     BOOST_TEST(has_finding(o, "fault", "no lock can be acquired"), o.said);
     BOOST_TEST(has_finding(o, "fault", "a lock was tried, and failed"), o.said);
+    // Where the pages are that it names.
+    auto const text = holdfast_command("doctor --timeout 500ms" + on(servers));
+    BOOST_TEST(contains(text.said, "See doc/errors.md"), text.said);
+    BOOST_TEST(contains(text.said, "share/doc/holdfast"), text.said);
     // The address alone, without user and password.
     BOOST_TEST(!contains(o.said, servers[0].url()), o.said);
 }
