@@ -99,4 +99,10 @@ if(TARGET holdfast_command)
     file(GLOB completions CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/command/completion/*")
     install(FILES ${completions}
         DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions")
+    # The pages that its messages name, those to which these lead, and the files for Prometheus.
+    file(GLOB documents CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/doc/*.md")
+    install(FILES ${documents} DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+    install(FILES "${PROJECT_SOURCE_DIR}/doc/monitoring/alerts.yml"
+        "${PROJECT_SOURCE_DIR}/doc/monitoring/dashboard.json"
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}/monitoring")
 endif()

@@ -74,6 +74,10 @@ check_files() { # form folder
         for file in man/man1/holdfast.1 bash-completion/completions/holdfast; do
             [ -s "$2/usr/share/$file" ] || fail "$1: no /usr/share/$file"
         done
+        for file in monitoring/alerts.yml monitoring/dashboard.json $(grep -rhoE \
+            'doc/[a-z-]+\.md' "$source"/{src/command,doc/man,doc/monitoring} | sed 's#doc/##'); do
+            [ -s "$2/usr/share/doc/holdfast/$file" ] || fail "$1: no page $file"
+        done
     fi
     # /usr is what all packages share.
     [ -z "$(find "$2" -mindepth 1 -maxdepth 1 ! -name usr)" ] || fail "$1: files outside of /usr"

@@ -116,6 +116,8 @@ set(command_tests)
 if(TARGET holdfast_command)
     set(command_tests
         integration/command_test.cpp
+        integration/command_acquire_test.cpp
+        integration/command_every_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
         integration/command_watch_test.cpp)

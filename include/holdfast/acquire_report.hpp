@@ -73,7 +73,9 @@ struct HOLDFAST_API acquire_report {
     std::string holder{};
     std::vector<instance_report> instances; ///< in the order of the client's constructor
 
-    /// One line, as in what(): the number of instances that are up, and then each instance.
+    /// One line, as in what(): the verdict, and then each instance.
+    /// `lock "k" not acquired: held by web-7, 8.1 s left (3 of 5 instances), after 1 try in 1.2 ms:
+    /// 10.0.0.1:6379 held by web-7, 8.1 s left after 0.4 ms; ...`
     std::string to_string() const;
 };
 

@@ -1,18 +1,19 @@
 #include <holdfast/acquire_report.hpp>
 
+#include "api/report_words.hpp"
+
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <ostream>
+#include <string>
+#include <utility>
 
 namespace holdfast {
 
 namespace {
-
-std::string milliseconds(std::chrono::nanoseconds d) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(d.count()) / 1e6);
-    return text;
-}
 
 // A key may hold any byte, but the report must be one line of text.
 std::string quoted(std::string const& key) {
@@ -33,26 +34,77 @@ std::string quoted(std::string const& key) {
     return text + '"';
 }
 
-std::string beginning(reported_call c) {
+char const* negation(reported_call c) {
     switch (c) {
     case reported_call::acquire:
         break;
     case reported_call::extend:
-        return "extend of lock ";
+        return " not extended: ";
     case reported_call::release:
-        return "release of lock ";
+        return " not released: ";
     }
-    return "lock ";
+    return " not acquired: ";
+}
+
+bool agrees(instance_report const& i) {
+    return i.outcome == instance_outcome::granted || i.outcome == instance_outcome::done;
+}
+
+/// True if a vote was asked for, and the instance could not give it.
+bool fails(instance_report const& i) {
+    switch (i.outcome) {
+    case instance_outcome::unreachable:
+    case instance_outcome::timed_out:
+    case instance_outcome::rejected:
+    case instance_outcome::quarantined:
+    case instance_outcome::unreplicated:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/// The holder of the key, and the longest time that it has left.
+std::string holder_words(acquire_report const& r, std::size_t holding) {
+    std::optional<std::chrono::milliseconds> left;
+    auto known = false, expires = true;
+    for (auto const& i : r.instances) {
+        if (i.outcome != instance_outcome::held || !i.ttl_known) continue;
+        known = true;
+        expires = expires && i.ttl_left;
+        left = std::max(left, i.ttl_left);
+    }
+    auto text = r.holder.empty() ? std::string("held") : "held by " + r.holder;
+    if (known) text += ", " + detail::time_left_words(expires ? left : std::nullopt);
+    return text + " (" + detail::instances_words(holding, r.instances.size()) + ')';
+}
+
+// What a reader wants to know first: whose fault it is.
+std::string verdict(acquire_report const& r) {
+    auto const all = r.instances.size();
+    auto const count = [&](auto matches) {
+        return static_cast<std::size_t>(
+            std::count_if(r.instances.begin(), r.instances.end(), matches));
+    };
+    auto const needed =
+        ", " + std::to_string(r.quorum) + (r.quorum == 1 ? " is" : " are") + " needed";
+    if (r.up < r.quorum) {
+        auto const one = r.up == 1 || all == 1;
+        return detail::instances_words(r.up, all) + (one ? " is up" : " are up") + needed;
+    }
+    auto const holding =
+        count([](instance_report const& i) { return i.outcome == instance_outcome::held; });
+    if (holding > 0 && holding >= count(fails)) return holder_words(r, holding);
+    auto const* const acts = r.call == reported_call::acquire ? " granted it" : " did so";
+    return detail::instances_words(count(agrees), all) + acts + needed;
 }
 
 std::string describe(instance_report const& i) {
     auto text = i.address + ' ' + to_string(i.outcome);
     if (!i.holder.empty()) text += " by " + i.holder;
-    if (i.outcome == instance_outcome::held && i.ttl_known) {
-        text += i.ttl_left ? ", " + std::to_string(i.ttl_left->count()) + " ms left"
-                           : ", never expires";
-    }
-    if (i.round_trip.count() > 0) text += " after " + milliseconds(i.round_trip);
+    if (i.outcome == instance_outcome::held && i.ttl_known)
+        text += ", " + detail::time_left_words(i.ttl_left);
+    if (i.round_trip.count() > 0) text += " after " + detail::duration_words(i.round_trip);
     if (!i.message.empty()) text += " (" + i.message + ')';
     return text;
 }
@@ -88,19 +140,12 @@ char const* to_string(instance_outcome o) noexcept {
 }
 
 std::string acquire_report::to_string() const {
-    auto const acquires = call == reported_call::acquire;
-    auto const wanted = acquires ? instance_outcome::granted : instance_outcome::done;
-    auto const votes = std::count_if(instances.begin(), instances.end(),
-                                     [&](instance_report const& i) { return i.outcome == wanted; });
-    auto text = beginning(call) + quoted(key) + ": " + std::to_string(up) + " of " +
-                std::to_string(instances.size()) + " up, quorum " + std::to_string(quorum) + ", " +
-                std::to_string(votes) + ' ' + holdfast::to_string(wanted);
-    if (acquires) {
+    auto text = "lock " + quoted(key) + negation(call) + verdict(*this);
+    if (call == reported_call::acquire)
         text += ", after " + std::to_string(attempts) + (attempts == 1 ? " try" : " tries");
-    }
-    text += " in " + milliseconds(waited);
-    char const* separator = "; ";
-    for (auto const& i : instances) text += separator + describe(i);
+    text += " in " + detail::duration_words(waited);
+    char const* separator = ": ";
+    for (auto const& i : instances) text += std::exchange(separator, "; ") + describe(i);
     return text;
 }
 

@@ -2,6 +2,7 @@
 #include <holdfast/lease.hpp>
 
 #include "api/option_checks.hpp"
+#include "api/report_words.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/lease/lease_record.hpp"
 #include "runtime/services/call.hpp"
@@ -39,10 +40,9 @@ std::ostream& operator<<(std::ostream& out, lease const& l) {
         out << ", " << l.ended_by();
         auto const stalled = l.stalled();
         if (stalled.count() == 0) return out;
-        return out << ", as the event loop stood still for "
-                   << duration_cast<milliseconds>(stalled).count() << " ms";
+        return out << ", as the event loop stood still for " << detail::duration_words(stalled);
     }
-    out << ", " << duration_cast<milliseconds>(l.remaining()).count() << " ms left";
+    out << ", " << detail::duration_words(l.remaining()) << " left";
     return l.fence() != 0 ? out << ", fence " << l.fence() : out;
 }
 

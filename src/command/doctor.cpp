@@ -165,6 +165,9 @@ void print(examination const& e, std::vector<finding> const& all) {
         if (!f.advice.empty()) std::cout << "    " << f.advice << '\n';
     }
     if (all.empty()) std::cout << "Nothing is wrong.\n";
+    auto const names_page = [](finding const& f) { return f.advice.find("doc/") != f.advice.npos; };
+    if (std::ranges::any_of(all, names_page))
+        std::cout << "\nThe pages of doc/ are installed as share/doc/holdfast.\n";
 }
 
 } // namespace

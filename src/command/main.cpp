@@ -4,8 +4,9 @@
 #include "command/doctor.hpp"
 #include "command/exit_code.hpp"
 #include "command/inspect.hpp"
+#include "command/lock/acquire.hpp"
+#include "command/lock/run.hpp"
 #include "command/release.hpp"
-#include "command/run.hpp"
 #include "command/settings.hpp"
 #include "command/watch.hpp"
 
@@ -13,18 +14,39 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 using namespace holdfast::command;
 
 namespace {
 
-constexpr char const* run_help = R"(Exit codes of run: the command's own, or 128 and the signal that
+constexpr char const* run_help =
+    R"(-- ends the options. All that follows is the command, with arguments that it gets as they
+are. Pipes and variables need a shell: -- sh -c 'COMMAND'
+
+Exit codes of run and adopt: the command's own, or 128 and the signal that
 ended it; 122 the lock was lost; 123 too few instances; 124 the lock is held by another;
-125 wrong usage; 126 the command cannot be executed; 127 there is no such command.)";
+125 wrong usage; 126 the command cannot be executed; 127 there is no such command.
+With --at-most-every also 0 if no run is due.)";
+constexpr char const* acquire_help =
+    R"(Prints the token: keep it in a file, for extend, adopt and release. With --fence, the fence
+follows after a blank. The key stays for the ttl.
+
+Exit codes of acquire: 0 acquired; 1 the token cannot be written, so the lock was released;
+123 too few instances; 124 the lock is held by another; 125 wrong usage; 128 and a signal.)";
+constexpr char const* extend_help =
+    R"(From now on the key stays for the ttl. An extension never shortens its time.
+
+Exit codes of extend: 0 extended; 1 it was free; 2 it has another token, or is no lock; 3 too few
+instances tell; 125 wrong usage.)";
 constexpr char const* inspect_help =
     "Exit codes of inspect: 0 free; 1 held; 2 split, or not a lock; 3 unknown; 125 wrong usage.";
 constexpr char const* watch_help =
@@ -41,106 +63,258 @@ instances tell; 4 not confirmed; 125 wrong usage.)";
 constexpr char const* doctor_help =
     "Exit codes of doctor: 0 nothing, or notes; 1 warnings; 2 faults; 125 wrong usage.";
 
+constexpr char const* after_key = " KEY [OPTIONS] -- COMMAND [ARGUMENT ...]";
+
+/// CLI11 knows nothing of the command after --.
+class usage_with_command : public CLI::Formatter {
+public:
+    std::string make_usage(CLI::App const*, std::string name) const override {
+        return "Usage: " + name + after_key + '\n';
+    }
+};
+
+class commands {
+public:
+    /// `after`: what follows after --.
+    explicit commands(std::vector<std::string> after)
+        : after_(std::move(after)) {
+        app_.set_version_flag("--version", HOLDFAST_VERSION_STRING);
+        app_.require_subcommand(0, 1);
+    }
+
+    CLI::App& add(std::string const& name, std::string const& text, std::string const& help) {
+        auto& added = *app_.add_subcommand(name, text);
+        added.footer(help);
+        return added;
+    }
+    /// The same, for one that runs the command after --.
+    CLI::App& add_runner(std::string const& name, std::string const& text, std::string help) {
+        auto& added = add(name, text, help);
+        added.formatter(std::make_shared<usage_with_command>());
+        runners_.push_back(&added);
+        return added;
+    }
+    void on(CLI::App const& chosen, std::function<int()> act) {
+        acts_.emplace_back(&chosen, std::move(act));
+    }
+    std::vector<std::string> const& after() const noexcept { return after_; }
+
+    /// Returns the exit code.
+    int run(int argc, char** argv) {
+        try {
+            app_.parse(argc, argv);
+        } catch (CLI::ExtrasError const& e) {
+            if (app_.get_subcommands().empty()) return app_.exit(e), usage;
+            throw std::runtime_error(too_many(*app_.get_subcommands().front()));
+        } catch (CLI::ParseError const& e) {
+            return app_.exit(e) == 0 ? success : usage;
+        }
+        for (auto const& [app, act] : acts_) {
+            if (!app->parsed()) continue;
+            if (runs(*app) && after_.empty()) {
+                throw std::runtime_error("no command is given; it follows after --: holdfast " +
+                                         app->get_name() + after_key);
+            }
+            return act();
+        }
+        std::cerr << app_.help();
+        return usage;
+    }
+
+private:
+    bool runs(CLI::App const& app) const { return std::ranges::count(runners_, &app) != 0; }
+
+    // Does not show the words: one of them may be a token.
+    std::string too_many(CLI::App const& app) const {
+        if (runs(app))
+            return "the command follows after --: holdfast " + app.get_name() + after_key;
+        return "there are words that " + app.get_name() + " does not know; holdfast " +
+               app.get_name() + " --help lists its options";
+    }
+
+    std::vector<std::string> const after_;
+    CLI::App app_{"Distributed locks on Redis or Valkey", "holdfast"};
+    std::vector<CLI::App const*> runners_;
+    std::vector<std::pair<CLI::App const*, std::function<int()>>> acts_;
+};
+
+void add_key(CLI::App& app, std::string& key) {
+    app.add_option("key", key, "The key of the lock")->required();
+}
+
+/// The options of waiting.
+struct wait_options {
+    std::int64_t time_ms = 0;
+    bool at_once = false;
+    CLI::Option *time = nullptr, *none = nullptr;
+
+    void add_to(CLI::App& app, lock_settings& s) {
+        time = add_time(app, "--wait", time_ms, "Wait for the lock no longer than this");
+        none =
+            app.add_flag("--no-wait", at_once, "Fail at once if the lock is held")->excludes(time);
+        app.add_flag("--new-servers", s.new_servers,
+                     "Do not wait for servers that were started within --max-ttl: they are new, "
+                     "and have forgotten no lock (Env:HOLDFAST_NEW_SERVERS)")
+            ->envname("HOLDFAST_NEW_SERVERS");
+    }
+    std::optional<std::int64_t> value() const {
+        if (at_once) return 0;
+        return time->count() > 0 ? std::optional(time_ms) : std::nullopt;
+    }
+};
+
+void add_run_options(CLI::App& app, run_settings& s) {
+    s.ttl_ms = 30'000;
+    add_time(app, "--ttl", s.ttl_ms, "The key's time to live; it is extended meanwhile")
+        ->default_str("30s");
+    app.add_flag("--fence-env", s.fence, "Set HOLDFAST_FENCE for the command");
+    s.add_to(app);
+}
+
+void add_run(commands& all) {
+    auto& app = all.add_runner("run", "Run a command under a lock", run_help);
+    auto const s = std::make_shared<run_settings>();
+    auto const wait = std::make_shared<wait_options>();
+    auto const interval_ms = std::make_shared<std::int64_t>();
+    add_key(app, s->key);
+    wait->add_to(app, *s);
+    auto* const interval =
+        add_time(app, "--at-most-every", *interval_ms,
+                 "Do not run the command if a run has begun within this time before, on any "
+                 "machine: for cron and other timers")
+            ->excludes(wait->time)
+            ->excludes(wait->none);
+    app.add_flag("-v,--verbose", s->verbose,
+                 "Tell what is waited for, or why no run is due, as on a terminal");
+    add_run_options(app, *s);
+    all.on(app, [&all, s, wait, interval, interval_ms] {
+        s->command = all.after();
+        s->wait_ms = wait->value();
+        if (interval->count() > 0) s->interval_ms = *interval_ms;
+        s->check_ttl(s->ttl_ms);
+        return run(*s);
+    });
+}
+
+void add_acquire(commands& all) {
+    auto& app = all.add("acquire", "Acquire a lock, print its token, and end", acquire_help);
+    auto const s = std::make_shared<acquire_settings>();
+    auto const wait = std::make_shared<wait_options>();
+    add_key(app, s->key);
+    add_time(app, "--ttl", s->ttl_ms, "How long the key stays; --max-ttl by default");
+    wait->add_to(app, *s);
+    app.add_flag("--fence", s->fence, "Print the fence, too");
+    app.add_flag("--json", s->json, "Print JSON");
+    s->add_to(app);
+    all.on(app, [s, wait] {
+        s->wait_ms = wait->value();
+        if (s->ttl_ms == 0) s->ttl_ms = s->max_ttl_ms;
+        s->check_ttl(s->ttl_ms);
+        return acquire(*s);
+    });
+}
+
+void add_extend(commands& all) {
+    auto& app = all.add("extend", "Extend a lock, by its token", extend_help);
+    auto const s = std::make_shared<extend_settings>();
+    add_key(app, s->key);
+    s->token.add_to(app);
+    add_time(app, "--ttl", s->ttl_ms, "How long the key stays from now on; --max-ttl by default");
+    s->add_to(app);
+    all.on(app, [s] {
+        s->token.require();
+        if (s->ttl_ms == 0) s->ttl_ms = s->max_ttl_ms;
+        s->check_ttl(s->ttl_ms);
+        return extend(*s);
+    });
+}
+
+void add_adopt(commands& all) {
+    auto& app = all.add_runner(
+        "adopt", "Run a command under a lock that acquire has got, and release it", run_help);
+    auto const s = std::make_shared<run_settings>();
+    auto const token = std::make_shared<token_input>();
+    add_key(app, s->key);
+    token->add_to(app);
+    add_run_options(app, *s);
+    all.on(app, [&all, s, token] {
+        token->require();
+        s->command = all.after();
+        s->check_ttl(s->ttl_ms);
+        s->adopted = token->read();
+        if (s->fence && s->adopted->fence == 0)
+            throw std::runtime_error("the token has no fence: acquire the lock with --fence");
+        // A server that has forgotten the lock has no vote for it.
+        s->new_servers = true;
+        return run(*s);
+    });
+}
+
+void add_inspect(commands& all) {
+    auto& app = all.add("inspect", "Show who holds a lock, without taking it", inspect_help);
+    auto const s = std::make_shared<inspect_settings>();
+    add_key(app, s->key);
+    app.add_flag("--json", s->json, "Print JSON");
+    s->add_to(app);
+    all.on(app, [s] { return inspect(*s); });
+}
+
+void add_watch(commands& all) {
+    auto& app = all.add("watch", "Print a line for each change of a lock", watch_help);
+    auto const s = std::make_shared<watch_settings>();
+    add_key(app, s->key);
+    app.add_flag("--json", s->json, "Print an object of JSON in each line");
+    app.add_option("--count", s->count, "End after so many lines")->check(CLI::PositiveNumber);
+    add_time(app, "--for", s->limit_ms, "End after this time");
+    s->add_to(app);
+    all.on(app, [s] { return watch(*s); });
+}
+
+void add_release(commands& all) {
+    auto& app = all.add("release", "End a lock that its holder does not end", release_help);
+    auto const s = std::make_shared<release_settings>();
+    add_key(app, s->key);
+    s->token.add_to(app);
+    auto* const force = app.add_flag("--force", s->force, "Release the lock of any holder")
+                            ->excludes(s->token.token_option)
+                            ->excludes(s->token.file_option);
+    app.add_flag("--yes", s->confirmed, "With --force: do not ask")->needs(force);
+    s->add_to(app);
+    all.on(app, [s] {
+        if (!s->token.given() && !s->force)
+            throw std::runtime_error("give one of --token, --token-file and --force");
+        return release(*s);
+    });
+}
+
+void add_doctor(commands& all) {
+    auto& app = all.add("doctor", "Tell what is wrong or risky", doctor_help);
+    auto const s = std::make_shared<doctor_settings>();
+    app.add_option("--key", s->key, "The lock to try")->default_str("holdfast-doctor");
+    auto const reads = std::make_shared<bool>();
+    app.add_flag("--no-lock", *reads, "Take no lock, and write nothing");
+    add_time(app, "--ttl", s->ttl_ms, "The shortest ttl that programs use")->default_str("10s");
+    app.add_flag("--json", s->json, "Print JSON");
+    s->add_to(app);
+    all.on(app, [s, reads] {
+        s->writes = !*reads;
+        return doctor(*s);
+    });
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app("Distributed locks on Redis or Valkey", "holdfast");
-    app.set_version_flag("--version", HOLDFAST_VERSION_STRING);
-    app.require_subcommand(0, 1);
-
-    run_settings run_by;
-    auto& run_app = *app.add_subcommand(
-        "run", "Run a command under a lock: holdfast run KEY [OPTIONS] -- COMMAND [ARGUMENTS]");
-    run_app.footer(run_help);
-    run_app.add_option("key", run_by.key, "The key of the lock")->required();
-    add_time(run_app, "--ttl", run_by.ttl_ms, "The key's time to live; it is extended meanwhile")
-        ->default_str("30s");
-    std::int64_t wait_ms = 0;
-    bool no_wait = false, no_lock = false;
-    auto* const wait =
-        add_time(run_app, "--wait", wait_ms, "Wait for the lock no longer than this");
-    run_app.add_flag("--no-wait", no_wait, "Fail at once if the lock is held")->excludes(wait);
-    run_app.add_flag("--fence-env", run_by.fence, "Set HOLDFAST_FENCE for the command");
-    run_app
-        .add_flag("--new-servers", run_by.new_servers,
-                  "Do not wait for servers that were started within --max-ttl: they are new, "
-                  "and have forgotten no lock (Env:HOLDFAST_NEW_SERVERS)")
-        ->envname("HOLDFAST_NEW_SERVERS");
-    run_by.add_to(run_app);
-
-    inspect_settings inspect_by;
-    auto& inspect_app = *app.add_subcommand("inspect", "Show who holds a lock, without taking it");
-    inspect_app.footer(inspect_help);
-    inspect_app.add_option("key", inspect_by.key, "The key of the lock")->required();
-    inspect_app.add_flag("--json", inspect_by.json, "Print JSON");
-    inspect_by.add_to(inspect_app);
-
-    watch_settings watch_by;
-    auto& watch_app = *app.add_subcommand("watch", "Print a line for each change of a lock");
-    watch_app.footer(watch_help);
-    watch_app.add_option("key", watch_by.key, "The key of the lock")->required();
-    watch_app.add_flag("--json", watch_by.json, "Print an object of JSON in each line");
-    watch_app.add_option("--count", watch_by.count, "End after so many lines")
-        ->check(CLI::PositiveNumber);
-    add_time(watch_app, "--for", watch_by.limit_ms, "End after this time");
-    watch_by.add_to(watch_app);
-
-    release_settings release_by;
-    auto& release_app = *app.add_subcommand("release", "End a lock that its holder does not end");
-    release_app.footer(release_help);
-    release_app.add_option("key", release_by.key, "The key of the lock")->required();
-    auto* const token =
-        release_app.add_option("--token", release_by.token,
-                               "The holder's token; other users can see it in a command line");
-    auto* const token_file = release_app.add_option("--token-file", release_by.token_file,
-                                                    "File with the holder's token; - is the input");
-    auto* const force =
-        release_app.add_flag("--force", release_by.force, "Release the lock of any holder");
-    release_app.add_flag("--yes", release_by.confirmed, "With --force: do not ask")->needs(force);
-    token->excludes(token_file)->excludes(force);
-    token_file->excludes(force);
-    release_by.add_to(release_app);
-
-    doctor_settings doctor_by;
-    auto& doctor_app = *app.add_subcommand("doctor", "Tell what is wrong or risky");
-    doctor_app.footer(doctor_help);
-    doctor_app.add_option("--key", doctor_by.key, "The lock to try")
-        ->default_str("holdfast-doctor");
-    doctor_app.add_flag("--no-lock", no_lock, "Take no lock, and write nothing");
-    add_time(doctor_app, "--ttl", doctor_by.ttl_ms, "The shortest ttl that programs use")
-        ->default_str("10s");
-    doctor_app.add_flag("--json", doctor_by.json, "Print JSON");
-    doctor_by.add_to(doctor_app);
-
     // Of the command after --, nothing is for CLI11: it would take [a,b] apart.
     auto** const end = argv + argc;
     auto** const dashes =
         std::find_if(argv, end, [](std::string_view word) { return word == "--"; });
-    if (dashes != end) run_by.command.assign(dashes + 1, end);
-
     try {
-        app.parse(static_cast<int>(dashes - argv), argv);
-        if (run_app.parsed() && run_by.command.empty())
-            throw std::runtime_error("no command is given: holdfast run KEY -- COMMAND");
-        if (release_app.parsed() && !*token && !*token_file && !*force)
-            throw std::runtime_error("give one of --token, --token-file and --force");
-        if (no_wait) run_by.wait_ms = 0;
-        if (*wait) run_by.wait_ms = wait_ms;
-        doctor_by.writes = !no_lock;
-        for (settings* s : {static_cast<settings*>(&run_by), static_cast<settings*>(&inspect_by),
-                            static_cast<settings*>(&watch_by), static_cast<settings*>(&release_by),
-                            static_cast<settings*>(&doctor_by)}) {
-            if (s->label.empty()) s->label = default_label();
-        }
-        if (run_app.parsed()) return run(run_by);
-        if (inspect_app.parsed()) return inspect(inspect_by);
-        if (watch_app.parsed()) return watch(watch_by);
-        if (release_app.parsed()) return release(release_by);
-        if (doctor_app.parsed()) return doctor(doctor_by);
-        std::cerr << app.help();
-        return usage;
-    } catch (CLI::ParseError const& e) {
-        return app.exit(e) == 0 ? success : usage;
+        commands all({dashes != end ? dashes + 1 : end, end});
+        for (auto* const add : {add_run, add_acquire, add_extend, add_adopt, add_inspect, add_watch,
+                                add_release, add_doctor})
+            add(all);
+        return all.run(static_cast<int>(dashes - argv), argv);
     } catch (std::exception const& e) {
         std::cerr << "holdfast: " << e.what() << '\n';
         return usage;

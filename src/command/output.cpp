@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <poll.h>
+#include <unistd.h>
 
 namespace holdfast::command {
 
@@ -13,6 +15,17 @@ int flush_output() {
     if (cause != EPIPE)
         std::cerr << "holdfast: the output cannot be written: " << std::strerror(cause) << '\n';
     return cause;
+}
+
+void say(std::string const& text) {
+    auto const line = "holdfast: " + text + '\n';
+    pollfd polled{STDERR_FILENO, POLLOUT, 0};
+    if (::poll(&polled, 1, 0) != 1 || (polled.revents & POLLOUT) == 0) return;
+    [[maybe_unused]] auto const written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+bool has_reader() {
+    return ::isatty(STDERR_FILENO) == 1;
 }
 
 } // namespace holdfast::command

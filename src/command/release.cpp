@@ -3,18 +3,14 @@
 #include <holdfast/client.hpp>
 
 #include "command/exit_code.hpp"
+#include "command/key_call.hpp"
 #include "command/report_text.hpp"
 #include "command/table.hpp"
 
-#include <boost/asio/io_context.hpp>
-
 #include <chrono>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
-#include <iterator>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <syslog.h>
@@ -25,76 +21,21 @@ namespace holdfast::command {
 
 namespace {
 
-struct result {
-    error how;
-    key_report report{};
-};
-
-/// Makes one call with a client of its own, and waits for the end of the client.
-template <class Call>
-result ask(settings const& s, Call call) {
-    boost::asio::io_context context(1);
-    client locks(context.get_executor(), s.addresses(), s.options());
-    result r;
-    call(locks, [&](error e, key_report report) {
-        r = {std::move(e), std::move(report)};
-        locks.close();
-    });
-    context.run();
-    return r;
-}
-
-key_report inspect_now(release_settings const& s) {
-    auto const r = ask(s, [&](client& c, auto handler) { c.inspect(s.key, std::move(handler)); });
-    if (r.how) throw lock_error(r.how);
-    return r.report;
-}
-
-std::string read_token(std::string const& path) {
-    constexpr std::size_t longest = 4'096;
-    std::ifstream file;
-    if (path != "-") file.open(path);
-    auto& from = path == "-" ? std::cin : static_cast<std::istream&>(file);
-    std::string text(std::istreambuf_iterator<char>(from), {});
-    while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
-    auto const name = path == "-" ? std::string("the input") : "the file \"" + path + '"';
-    if (text.empty()) throw std::runtime_error(name + " cannot be read, or has no token");
-    if (text.size() > longest || text.find('\n') != text.npos)
-        throw std::runtime_error(name + " has more than a token");
-    return text;
-}
-
 //
 // With a token
 //
 
-/// A quorum does not have the key with the token.
-int explain_loss(release_settings const& s) {
-    auto const now = inspect_now(s);
-    print(now, std::cout);
-    switch (now.state) {
-    case key_state::free:
-        std::cerr << "holdfast: the lock was free; nothing was released\n";
-        return was_free;
-    case key_state::unknown:
-        std::cerr << "holdfast: too few instances tell who has the lock\n";
-        return undetermined;
-    default:
-        std::cerr << "holdfast: the lock has another token; nothing was released\n";
-        return held_by_another;
-    }
-}
-
 int release_by_token(release_settings const& s) {
-    auto const token = s.token_file.empty() ? s.token : read_token(s.token_file);
+    auto const token = s.token.read();
     auto const r = ask(s, [&](client& c, auto handler) {
-        c.release(s.key, token, [h = std::move(handler)](error e) mutable { h(std::move(e), {}); });
+        c.release(s.key, token.value,
+                  [h = std::move(handler)](error e) mutable { h(std::move(e), {}); });
     });
     if (!r.how) {
         std::cout << "released " << printable(s.key) << '\n';
         return success;
     }
-    if (r.how == errc::lease_lost) return explain_loss(s);
+    if (r.how == errc::lease_lost) return explain_loss(s, s.key, "released");
     std::cerr << "holdfast: too few instances confirmed the release: " << r.how.what() << '\n';
     return undetermined;
 }
@@ -155,7 +96,7 @@ int release_seen(release_settings const& s, key_report const& seen) {
 }
 
 int release_by_force(release_settings const& s) {
-    auto const seen = inspect_now(s);
+    auto const seen = inspect_now(s, s.key);
     print(seen, std::cout);
     std::cout << std::flush;
     if (seen.state == key_state::free) {

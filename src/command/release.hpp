@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_COMMAND_RELEASE_HPP
 #define HOLDFAST_COMMAND_RELEASE_HPP
 
+#include "command/lock/token_input.hpp"
 #include "command/settings.hpp"
 
 #include <string>
@@ -10,7 +11,7 @@ namespace holdfast::command {
 
 struct release_settings : settings {
     std::string key;
-    std::string token, token_file; ///< at most one of them; neither with `force`
+    token_input token; ///< not with `force`
     bool force = false;
     bool confirmed = false; ///< asks nothing
 };

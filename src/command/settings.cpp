@@ -31,8 +31,11 @@ void settings::add_to(CLI::App& app) {
     app.add_option("--label", label, "Names the holder to others")->default_str(default_label());
     add_time(app, "--timeout", timeout_ms, "How long an instance may take to answer")
         ->default_str("2s");
-    add_time(app, "--max-ttl", max_ttl_ms, "The longest ttl of all clients that lock the same keys")
-        ->default_str("60s");
+    add_time(app, "--max-ttl", max_ttl_ms,
+             "The longest ttl of all clients that lock the same keys "
+             "(Env:HOLDFAST_MAX_TTL)")
+        ->default_str("60s")
+        ->envname("HOLDFAST_MAX_TTL");
 }
 
 // The command line goes before the environment, so a list there never hides a file here.
@@ -63,7 +66,7 @@ client_options settings::options() const {
     client_options o;
     o.max_ttl = std::chrono::milliseconds(max_ttl_ms);
     o.key_prefix = prefix;
-    o.holder_label = label;
+    o.holder_label = label.empty() ? default_label() : label;
     o.connection_name = "holdfast-command";
     o.instance_timeout = std::chrono::milliseconds(timeout_ms);
     o.connect_timeout = o.instance_timeout;
@@ -75,9 +78,29 @@ client_options settings::options() const {
 CLI::Option* add_time(CLI::App& app, std::string const& name, std::int64_t& milliseconds,
                       std::string const& text) {
     std::map<std::string, std::int64_t> const units{
-        {"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}};
+        {"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
     return app.add_option(name, milliseconds, text)
         ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME"));
+}
+
+std::string option_text(std::int64_t milliseconds) {
+    struct unit {
+        std::int64_t length;
+        char const* name;
+    };
+    for (auto const& u : {unit{3'600'000, "h"}, unit{60'000, "m"}, unit{1'000, "s"}}) {
+        if (milliseconds != 0 && milliseconds % u.length == 0)
+            return std::to_string(milliseconds / u.length) + u.name;
+    }
+    return std::to_string(milliseconds) + "ms";
+}
+
+void settings::check_ttl(std::int64_t ttl_ms) const {
+    if (ttl_ms <= max_ttl_ms) return;
+    throw std::runtime_error("--ttl is " + option_text(ttl_ms) + ", and --max-ttl is " +
+                             option_text(max_ttl_ms) +
+                             ": give a longer --max-ttl, the same to all clients of these "
+                             "instances, or a shorter --ttl");
 }
 
 std::string default_label() {

@@ -3,9 +3,9 @@
 #include <holdfast/client.hpp>
 
 #include "command/exit_code.hpp"
+#include "command/lock/signal_setup.hpp"
 #include "command/output.hpp"
 #include "command/report_text.hpp"
-#include "command/signal_setup.hpp"
 #include "command/table.hpp"
 
 #include <boost/asio/io_context.hpp>

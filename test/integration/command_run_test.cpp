@@ -1,6 +1,7 @@
 // `holdfast run`: commands under a lock, signals, losses, and a terminal.
 #include "integration/attempt.hpp"
 #include "integration/child.hpp"
+#include "integration/command_programs.hpp"
 #include "integration/nothing_left.hpp"
 #include "integration/on_terminal.hpp"
 #include "integration/program.hpp"
@@ -39,33 +40,6 @@ outcome run_under(fleet const& servers, std::string const& options, std::string 
     return run_beside(servers, "--new-servers " + options, command);
 }
 
-/// `holdfast run k ... -- sh -c script`.
-std::vector<std::string> shell(fleet const& servers, std::vector<std::string> const& options,
-                               std::string const& script) {
-    std::vector<std::string> all{"run", "k", "--new-servers", "--instances", servers.url_list()};
-    all.insert(all.end(), options.begin(), options.end());
-    for (auto const* const word : {"--", "sh", "-c"}) all.emplace_back(word);
-    all.push_back(script);
-    return all;
-}
-
-bool are_free(fleet& servers) {
-    return wait_until([&] {
-        for (server& s : servers) {
-            if (redis_cli(s).exists("k")) return false;
-        }
-        return true;
-    });
-}
-
-void delete_everywhere(fleet& servers) {
-    for (server& s : servers) redis_cli(s).del("k");
-}
-
-bool is_gone(pid_t id) {
-    return wait_until([&] { return ::kill(id, 0) != 0; }, 10s);
-}
-
 /// Of a process that is no child of this one: the state in proc(5).
 bool is_stopped(pid_t id) {
     std::ifstream file("/proc/" + std::to_string(id) + "/stat");
@@ -84,12 +58,12 @@ BOOST_AUTO_TEST_CASE(the_command_runs_under_the_lock_and_its_exit_code_is_passed
                              "sh -c 'echo key $HOLDFAST_KEY fence $HOLDFAST_FENCE; exit 7'");
     BOOST_TEST(o.status == 7, o.said);
     BOOST_TEST(contains(o.said, "key k fence 1"), o.said);
-    BOOST_TEST(are_free(servers));
+    BOOST_TEST(is_free(servers));
     auto const plain = run_under(servers, "", "sh -c 'echo [$HOLDFAST_FENCE]'");
     BOOST_TEST(plain.status == 0);
     BOOST_TEST(contains(plain.said, "[]"), plain.said);
     BOOST_TEST(run_under(servers, "", "sh -c 'kill -KILL $$'").status == 128 + SIGKILL);
-    BOOST_TEST(are_free(servers));
+    BOOST_TEST(is_free(servers));
 }
 
 BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_executed_gives_the_lock_back) {
@@ -99,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_command_that_cannot_be_executed_gives_the_lock_back) {
     BOOST_TEST(contains(o.said, "/nowhere/at/all: No such file"), o.said);
     o = run_under(servers, "", "/etc/passwd");
     BOOST_TEST(o.status == 126, o.said);
-    BOOST_TEST(are_free(servers));
+    BOOST_TEST(is_free(servers));
 }
 
 BOOST_AUTO_TEST_CASE(a_held_lock_is_waited_for_or_not) {
@@ -120,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_held_lock_is_waited_for_or_not) {
     BOOST_TEST(next.line() == "mine");
     BOOST_TEST(holder.status() == 0);
     BOOST_TEST(next.status() == 0);
-    BOOST_TEST(are_free(servers));
+    BOOST_TEST(is_free(servers));
 }
 
 BOOST_AUTO_TEST_CASE(without_a_quorum_the_command_does_not_run) {
@@ -142,7 +116,7 @@ BOOST_AUTO_TEST_CASE(signals_are_passed_on) {
         c.send_signal(number);
         BOOST_TEST(c.line() == "caught");
         BOOST_TEST(c.status() == 9);
-        BOOST_TEST(are_free(servers));
+        BOOST_TEST(is_free(servers));
     }
 }
 
@@ -161,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_and_leaves_nothing) {
     BOOST_TEST(c.status() == 128 + SIGTERM);
     BOOST_TEST(held.held());
     BOOST_TEST(client.releases(held));
-    BOOST_TEST(are_free(servers));
+    BOOST_TEST(is_free(servers));
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_lock_ends_the_command_and_its_children) {
@@ -303,7 +277,7 @@ BOOST_AUTO_TEST_CASE(the_command_reads_from_the_terminal_and_gets_its_signals) {
     BOOST_TEST(t.shows("got hello"), t.shown());
     t.type("\x03");
     BOOST_TEST(t.status() == 128 + SIGINT);
-    BOOST_TEST(are_free(servers));
+    BOOST_TEST(is_free(servers));
 }
 
 // Nobody could wake it: a shell without job control ignores Ctrl-Z in the same way.
@@ -334,6 +308,37 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_stopped_gives_the_terminal_back) {
     BOOST_TEST(t.shows("got again"), t.shown());
     t.type("exit 5\n");
     BOOST_TEST(t.status() == 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_person_who_waits_is_told_for_whom) {
+    fleet servers(3);
+    auto const random = std::string(":0123456789abcdef0123456789abcdef");
+    auto const set = [&](std::string const& holder) {
+        for (server& s : servers) redis_cli(s).set("k", holder + random, 90s);
+    };
+    set("first");
+    on_terminal t(shell(servers, {}, "echo it runs"));
+    BOOST_TEST(t.shows("waiting for \"k\": held by first, "), t.shown());
+    BOOST_TEST(t.shows(" s left unless the holder extends it"), t.shown());
+    set("second");
+    BOOST_TEST(t.shows("waiting for \"k\": held by second, "), t.shown());
+    BOOST_TEST(!contains(t.shown(), "it runs"), t.shown());
+    delete_everywhere(servers);
+    BOOST_TEST(t.status() == 0);
+    BOOST_TEST(contains(t.shown(), "it runs"), t.shown());
+    // Once for each.
+    BOOST_TEST(t.shown().find("first") == t.shown().rfind("first"), t.shown());
+}
+
+BOOST_AUTO_TEST_CASE(without_a_terminal_the_holder_is_named_only_on_demand) {
+    fleet servers(1);
+    redis_cli(servers[0]).set("k", "another's", 60s);
+    auto const silent = run_under(servers, "--wait 2s", "true");
+    BOOST_TEST(silent.status == 124, silent.said);
+    BOOST_TEST(!contains(silent.said, "waiting for"), silent.said);
+    auto const told = run_under(servers, "--wait 2s --verbose", "true");
+    BOOST_TEST(told.status == 124, told.said);
+    BOOST_TEST(contains(told.said, "waiting for \"k\": held by "), told.said);
 }
 
 //

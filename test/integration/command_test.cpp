@@ -1,6 +1,7 @@
 // The command holdfast, as a process: inspect, doctor, and wrong usage.
 #include <holdfast/version.hpp>
 
+#include "integration/command_programs.hpp"
 #include "integration/program.hpp"
 #include "integration/restricted.hpp"
 #include "integration/test_client.hpp"
@@ -25,14 +26,6 @@ using namespace holdfast::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-outcome holdfast_command(std::string const& arguments) {
-    return run_program(program("HOLDFAST_COMMAND") + ' ' + arguments);
-}
-
-std::string on(fleet const& servers) {
-    return " --instances '" + servers.url_list() + '\'';
-}
 
 /// The output of a command with --json, which is one line.
 boost::json::object json_of(outcome const& o) {
@@ -67,8 +60,10 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_told_and_ends_125) {
           {"inspect '' -i 127.0.0.1:1", "the key is empty"},
           {"inspect k -i 127.0.0.1:1 --timeout 5", "unit"},
           {"inspect k -i 127.0.0.1:1 --timeout 0ms", "instance_timeout is 0 ms"},
-          {"run k -i 127.0.0.1:1", "command"},
-          {"run k -i 127.0.0.1:1 --ttl 2h -- true", "ttl is 7200000 ms"},
+          {"run k -i 127.0.0.1:1", "it follows after --: holdfast run KEY [OPTIONS] -- COMMAND"},
+          {"run k -i 127.0.0.1:1 --", "it follows after --: holdfast run KEY [OPTIONS] -- COMMAND"},
+          {"run k true -i 127.0.0.1:1", "the command follows after --: holdfast run KEY"},
+          {"run k -i 127.0.0.1:1 --ttl 2h -- true", "--ttl is 2h, and --max-ttl is 1m"},
           {"run k -i 127.0.0.1:1 --wait 5s --no-wait -- true", "--wait"}}) {
         auto const o = holdfast_command(arguments);
         BOOST_TEST(o.status == 125, arguments << ": " << o.said);
@@ -77,6 +72,12 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_told_and_ends_125) {
     auto const help = holdfast_command("run --help");
     BOOST_TEST(help.status == 0);
     BOOST_TEST(contains(help.said, "122 the lock was lost"), help.said);
+    BOOST_TEST(contains(help.said, "Usage: holdfast run KEY [OPTIONS] -- COMMAND"), help.said);
+    BOOST_TEST(contains(help.said, "-- ends the options. All that follows is"), help.said);
+    {
+        variable const longest("HOLDFAST_MAX_TTL", "3h");
+        BOOST_TEST(holdfast_command("run k -i 127.0.0.1:1 --ttl 2h -- true").status == 123);
+    }
     BOOST_TEST(holdfast_command("--version").said == HOLDFAST_VERSION_STRING "\n");
 }
 
@@ -189,6 +190,10 @@ BOOST_AUTO_TEST_CASE(doctor_finds_faults) {
     BOOST_TEST(has_finding(o, "warning", "an even number of instances"), o.said);
     BOOST_TEST(has_finding(o, "fault", "no lock can be acquired"), o.said);
     BOOST_TEST(has_finding(o, "fault", "a lock was tried, and failed"), o.said);
+    // Where the pages are that it names.
+    auto const text = holdfast_command("doctor --timeout 500ms" + on(servers));
+    BOOST_TEST(contains(text.said, "See doc/errors.md"), text.said);
+    BOOST_TEST(contains(text.said, "share/doc/holdfast"), text.said);
     // The address alone, without user and password.
     BOOST_TEST(!contains(o.said, servers[0].url()), o.said);
 }

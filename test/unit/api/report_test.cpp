@@ -1,5 +1,6 @@
-// The line that explains a failed acquire.
+// The lines that explain a failed acquire, and the state of a key.
 #include <holdfast/acquire_report.hpp>
+#include <holdfast/key_report.hpp>
 
 #include <boost/test/unit_test.hpp>
 
@@ -9,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 using holdfast::instance_outcome;
 using holdfast::instance_report;
@@ -34,16 +36,16 @@ holdfast::acquire_report about(instance_report instance) {
 /// The part of the line about the only instance.
 std::string said_of(instance_report instance) {
     auto const line = about(std::move(instance)).to_string();
-    auto const at = line.find("; ");
+    auto const at = line.find("ms: ");
     BOOST_REQUIRE(at != line.npos);
-    return line.substr(at + 2);
+    return line.substr(at + 4);
 }
 
 std::string named(std::string key) {
     holdfast::acquire_report r;
     r.key = std::move(key);
     auto const line = r.to_string();
-    return line.substr(0, line.find(": 0 of 0"));
+    return line.substr(0, line.find(" not acquired: "));
 }
 
 } // namespace
@@ -86,10 +88,10 @@ BOOST_AUTO_TEST_CASE(the_line_tells_the_whole_story) {
          .message = {}},
     };
     BOOST_TEST(r.to_string() ==
-               "lock \"seat:7\": 3 of 5 up, quorum 3, 1 granted, after 4 tries in 1234.6 "
-               "ms; a:1 granted; b:2 held, 2500 ms left after 1.5 ms; c:3 rejected after 0.3 "
-               "ms (OOM command not allowed); unix:/d unreachable (Connection refused); e:5 "
-               "timed out after 500.0 ms");
+               "lock \"seat:7\" not acquired: 1 of 5 instances granted it, 3 are needed, after 4 "
+               "tries in 1.2 s: a:1 granted; b:2 held, 2.5 s left after 1.5 ms; c:3 rejected "
+               "after 0.3 ms (OOM command not allowed); unix:/d unreachable (Connection refused); "
+               "e:5 timed out after 500 ms");
 }
 
 BOOST_AUTO_TEST_CASE(one_try_is_a_try) {
@@ -116,12 +118,64 @@ BOOST_AUTO_TEST_CASE(every_outcome_has_a_name_of_its_own) {
 
 BOOST_AUTO_TEST_CASE(only_grants_are_counted_as_granted) {
     for (auto const o : every_outcome) {
-        auto const line =
-            about({.address = "a:1", .outcome = o, .ttl_left = {}, .message = {}}).to_string();
-        BOOST_TEST(line.starts_with(o == instance_outcome::granted
-                                        ? "lock \"k\": 0 of 1 up, quorum 1, 1 granted, "
-                                        : "lock \"k\": 0 of 1 up, quorum 1, 0 granted, "));
+        auto r = about({.address = "a:1", .outcome = o, .ttl_left = {}, .message = {}});
+        r.up = 1;
+        auto const verdict = o == instance_outcome::granted ? "1 of 1 instance granted it, 1 is "
+                             : o == instance_outcome::held  ? "held (1 of 1 instance), "
+                                                            : "0 of 1 instance granted it, 1 is ";
+        BOOST_TEST(r.to_string().starts_with(std::string("lock \"k\" not acquired: ") + verdict));
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_lock_that_is_held_is_said_to_be_held) {
+    using enum instance_outcome;
+    holdfast::acquire_report r;
+    r.key = "k";
+    r.quorum = 3;
+    r.up = 5;
+    r.attempts = 1;
+    r.waited = 1ms;
+    r.holder = "worker-7";
+    for (auto const left : {8'100ms, 7'900ms, 8'000ms}) {
+        r.instances.push_back({.address = "a:1",
+                               .outcome = held,
+                               .ttl_left = left,
+                               .ttl_known = true,
+                               .holder = "worker-7",
+                               .message = {}});
+    }
+    for (auto const o : {not_needed, not_needed})
+        r.instances.push_back({.address = "b:2", .outcome = o, .ttl_left = {}, .message = {}});
+    auto const begins = [&](std::string_view text) {
+        BOOST_TEST(r.to_string().starts_with(text), r);
+    };
+    begins("lock \"k\" not acquired: held by worker-7, 8.1 s left (3 of 5 instances), after 1 try "
+           "in 1.0 ms: a:1 held by worker-7, 8.1 s left; ");
+    // A copy that never expires keeps the key.
+    r.instances[1].ttl_left.reset();
+    begins("lock \"k\" not acquired: held by worker-7, never expires (3 of 5 instances), ");
+    for (auto& i : r.instances) i.ttl_known = false;
+    r.holder.clear();
+    begins("lock \"k\" not acquired: held (3 of 5 instances), ");
+    // A waiter may have asked the arbiter alone.
+    r.instances[0].outcome = r.instances[1].outcome = not_needed;
+    begins("lock \"k\" not acquired: held (1 of 5 instances), ");
+    // It is not the holder of one instance that keeps the lock away.
+    r.instances[3].outcome = r.instances[4].outcome = rejected;
+    begins("lock \"k\" not acquired: 0 of 5 instances granted it, 3 are needed, ");
+    r.up = 1;
+    begins("lock \"k\" not acquired: 1 of 5 instances is up, 3 are needed, ");
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_extension_or_release_names_itself) {
+    auto r = about(
+        {.address = "a:1", .outcome = instance_outcome::missing, .ttl_left = {}, .message = {}});
+    r.up = 1;
+    r.call = holdfast::reported_call::extend;
+    BOOST_TEST(r.to_string() == "lock \"k\" not extended: 0 of 1 instance did so, 1 is needed in "
+                                "1.0 ms: a:1 does not have the lease");
+    r.call = holdfast::reported_call::release;
+    BOOST_TEST(r.to_string().starts_with("lock \"k\" not released: "));
 }
 
 BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
@@ -131,9 +185,9 @@ BOOST_AUTO_TEST_CASE(a_time_to_live_is_told_where_it_is_known) {
     instance.ttl_known = true;
     BOOST_TEST(said_of(instance) == "a:1 held, never expires");
     instance.ttl_left = 0ms;
-    BOOST_TEST(said_of(instance) == "a:1 held, 0 ms left");
+    BOOST_TEST(said_of(instance) == "a:1 held, 0.0 ms left");
     instance.ttl_left = 12'345ms;
-    BOOST_TEST(said_of(instance) == "a:1 held, 12345 ms left");
+    BOOST_TEST(said_of(instance) == "a:1 held, 12.3 s left");
     instance.ttl_known = false;
     BOOST_TEST(said_of(instance) == "a:1 held");
     // The time to live is that of the holder's key. Only the outcome `held` shows it.
@@ -161,9 +215,9 @@ BOOST_AUTO_TEST_CASE(it_begins_with_how_many_are_up) {
                                .message = {}});
     }
     BOOST_TEST(r.to_string() ==
-               "lock \"k\": 2 of 5 up, quorum 3, 0 granted, after 1 try in 0.0 ms; a:1 up, not "
-               "needed; b:2 "
-               "up, not needed; c:3 unreachable; d:4 unreachable; e:5 unreachable");
+               "lock \"k\" not acquired: 2 of 5 instances are up, 3 are needed, after 1 try in 0.0 "
+               "ms: a:1 up, not needed; b:2 up, not needed; c:3 unreachable; d:4 unreachable; e:5 "
+               "unreachable");
 }
 
 BOOST_AUTO_TEST_CASE(a_key_is_quoted_whatever_it_holds) {
@@ -176,8 +230,74 @@ BOOST_AUTO_TEST_CASE(a_key_is_quoted_whatever_it_holds) {
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_report_is_still_a_line) {
-    BOOST_TEST(holdfast::acquire_report{}.to_string() ==
-               "lock \"\": 0 of 0 up, quorum 0, 0 granted, after 0 tries in 0.0 ms");
+    BOOST_TEST(
+        holdfast::acquire_report{}.to_string() ==
+        "lock \"\" not acquired: 0 of 0 instances granted it, 0 are needed, after 0 tries in "
+        "0.0 ms");
+}
+
+//
+// The state of a key
+//
+
+BOOST_AUTO_TEST_CASE(the_line_of_a_key_begins_with_its_state) {
+    using holdfast::key_answer;
+    using holdfast::key_state;
+    holdfast::key_report r;
+    r.key = "k";
+    r.quorum = 2;
+    r.state = key_state::held;
+    r.holder = "worker-7";
+    r.digest = "d1";
+    r.ttl_left = 8'100ms;
+    r.fence = 12;
+    for (auto const* const address : {"a:1", "b:2"}) {
+        r.instances.push_back({.address = address,
+                               .found = key_answer::kind::present,
+                               .digest = "d1",
+                               .holder = "worker-7",
+                               .ttl_left = 8'100ms,
+                               .ttl_known = true});
+    }
+    r.instances.push_back({.address = "c:3", .message = "it is down"});
+    BOOST_TEST(r.to_string() ==
+               "lock \"k\": held by worker-7, 8.1 s left (2 of 3 instances), fence 12: a:1 present "
+               "by worker-7 [d1], 8.1 s left; b:2 present by worker-7 [d1], 8.1 s left; c:3 "
+               "unknown (it is down)");
+    r.holder.clear();
+    r.ttl_left.reset();
+    r.fence = 0;
+    auto const begins = [&](key_state s, std::string_view text) {
+        r.state = s;
+        BOOST_TEST(r.to_string().starts_with(text), r);
+    };
+    begins(key_state::unknown, "lock \"k\": unknown (votes of 2 of 3 instances): ");
+    r.instances[1].digest = "d2";
+    begins(key_state::split, "lock \"k\": split (keys on 2 of 3 instances): ");
+    for (auto& i : r.instances) i.found = key_answer::kind::absent;
+    begins(key_state::free, "lock \"k\": free (3 of 3 instances): ");
+    r.instances[0].found = r.instances[1].found = key_answer::kind::not_a_lock;
+    begins(key_state::not_a_lock, "lock \"k\": not a lock (2 of 3 instances): ");
+}
+
+BOOST_AUTO_TEST_CASE(times_have_the_unit_that_a_reader_wants) {
+    holdfast::key_report r;
+    r.instances.push_back(
+        {.address = "a", .found = holdfast::key_answer::kind::present, .ttl_known = true});
+    for (auto const& [left, words] :
+         {std::pair<std::chrono::milliseconds, char const*>{7ms, "7.0 ms"},
+          {10ms, "10 ms"},
+          {999ms, "999 ms"},
+          {1s, "1.0 s"},
+          {119s, "119.0 s"},
+          {2min, "2 min"},
+          {90min, "90 min"},
+          {3h, "3.0 h"},
+          {48h, "2.0 d"},
+          {366 * 24h, "366.0 d"}}) {
+        r.instances[0].ttl_left = left;
+        BOOST_TEST(r.to_string().ends_with("a present, " + std::string(words) + " left"), r);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_report_prints_as_its_line) {

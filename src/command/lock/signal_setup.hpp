@@ -1,6 +1,6 @@
 // The handling of signals that this process was started with, and its own.
-#ifndef HOLDFAST_COMMAND_SIGNAL_SETUP_HPP
-#define HOLDFAST_COMMAND_SIGNAL_SETUP_HPP
+#ifndef HOLDFAST_COMMAND_LOCK_SIGNAL_SETUP_HPP
+#define HOLDFAST_COMMAND_LOCK_SIGNAL_SETUP_HPP
 
 #include <csignal>
 

@@ -1,4 +1,4 @@
-#include "command/signal_setup.hpp"
+#include "command/lock/signal_setup.hpp"
 
 namespace holdfast::command {
 

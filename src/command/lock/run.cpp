@@ -1,23 +1,31 @@
-#include "command/run.hpp"
+#include "command/lock/run.hpp"
 
+#include <holdfast/at_most_every.hpp>
 #include <holdfast/client.hpp>
 
-#include "command/child_process.hpp"
 #include "command/exit_code.hpp"
-#include "command/signal_setup.hpp"
+#include "command/lock/child_process.hpp"
+#include "command/lock/holder_notice.hpp"
+#include "command/lock/signal_setup.hpp"
+#include "command/output.hpp"
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <poll.h>
+#include <exception>
 #include <string>
 #include <system_error>
 #include <unistd.h>
@@ -41,38 +49,19 @@ constexpr std::chrono::milliseconds short_grace(1'000);
 /// SIGKILL comes this long before the deadline, because it takes time, too.
 constexpr std::chrono::milliseconds kill_margin(20);
 
-/// A user who has just set the servers up knows that they have forgotten no lock.
-constexpr char const* advice =
-    "; if the servers are new, so that they cannot have forgotten a lock, use --new-servers";
-
-/// Between two tries while servers get their votes back, or are away.
-constexpr lease_clock::duration least_pause = std::chrono::milliseconds(100);
-
-/// Whether the instances may get better without a person's help.
-bool passes(error const& e) {
-    return e == errc::unreachable || e == errc::instance_timeout || e == errc::read_only ||
-           e == errc::no_quorum || e == errc::no_sentinel_majority || e == errc::too_few_replicas;
-}
-
-/// Tells the user, unless that would make this process wait: it has to watch the lock.
-void say(std::string const& text) {
-    auto const line = "holdfast: " + text + '\n';
-    pollfd polled{STDERR_FILENO, POLLOUT, 0};
-    if (::poll(&polled, 1, 0) != 1 || (polled.revents & POLLOUT) == 0) return;
-    [[maybe_unused]] auto const written = ::write(STDERR_FILENO, line.data(), line.size());
-}
-
 /// Acquires the lock, runs the command, and releases the lock. Everything happens on one thread.
 class supervisor {
 public:
     explicit supervisor(run_settings const& s)
         : settings_(s)
         , ttl_(s.ttl_ms)
-        , client_(context_.get_executor(), s.addresses(), options_of(s))
-        , lock_(client_.make_lock(s.key, options_of_lock(s)))
+        , client_(context_.get_executor(), s.addresses(), s.client())
+        , lock_(client_.make_lock(s.key, s.lock()))
         , signals_(context_, SIGCHLD, SIGCONT)
         , kill_timer_(context_)
-        , vote_timer_(context_) {
+        , over_(context_)
+        , patience_(s, client_, context_)
+        , notice_(client_, context_, s.key) {
         for (auto const number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP}) {
             if (!setup_.ignored(number)) signals_.add(number);
         }
@@ -80,97 +69,94 @@ public:
 
     int run() {
         wait_for_signal();
-        acquire();
+        attempt();
         context_.run();
         return result_;
     }
 
 private:
-    // Each run is a client that starts anew. So it cannot know whether a server has just been
-    // restarted, and has forgotten the lock of another run.
-    static client_options options_of(run_settings const& s) {
-        auto o = s.options();
-        if (!s.new_servers) o.on_restart = restart_policy::by_uptime;
-        return o;
-    }
-
-    // The command tells the user why it waits, so it waits itself.
-    static lock_options options_of_lock(run_settings const& s) {
-        return {.ttl = std::chrono::milliseconds(s.ttl_ms),
-                .fencing = s.fence,
-                .on_outage = outage_policy::fail};
-    }
-
-    void acquire() {
+    void attempt() {
         acquiring_ = true;
+        if (settings_.interval_ms) return attempt_run();
         auto handler = asio::bind_cancellation_slot(
-            stop_.slot(), [this](error e, lease l) { on_acquired(std::move(e), std::move(l)); });
-        if (!settings_.wait_ms) return lock_.acquire(std::move(handler));
-        lock_.try_acquire_for(std::max(std::chrono::milliseconds(0), time_left()),
-                              std::move(handler));
-    }
-
-    std::chrono::milliseconds time_left() const {
-        auto const all = std::chrono::milliseconds(settings_.wait_ms.value_or(0));
-        return all - std::chrono::floor<std::chrono::milliseconds>(lease_clock::now() - begun_);
-    }
-
-    /// When the first instance gets its vote back; in the far future if none is in quarantine, or
-    /// none will leave it.
-    lease_clock::time_point next_vote() const {
-        auto const now = lease_clock::now();
-        auto first = lease_clock::time_point::max();
-        for (auto const& i : client_.instances()) {
-            if (i.quarantined_until > now) first = std::min(first, i.quarantined_until);
+            stop_.slot(), [this](error e, lease l) { on_acquired(e, std::move(l)); });
+        if (settings_.adopted) {
+            return client_.adopt(settings_.key, *settings_.adopted, settings_.lock(),
+                                 std::move(handler));
         }
-        return first;
+        if (settings_.verbose || has_reader()) notice_.start();
+        patience_.acquire(lock_, std::move(handler));
     }
 
-    // Too few instances have a vote. Some get it back in time; false if they do not.
-    bool waits_for_votes(error const& e) {
-        auto const first = next_vote();
-        if (first == lease_clock::time_point::max()) return false;
-        auto const pause = std::max(first - lease_clock::now(), least_pause);
-        auto const in_time = !settings_.wait_ms || pause < time_left();
-        if (!std::exchange(said_wait_, true)) {
-            auto const* const then = in_time ? "; waiting for their votes" : "";
-            say(e.what() + then + (settings_.new_servers ? "" : advice));
+    void on_acquired(error const& e, lease l) {
+        acquiring_ = false;
+        if (e) return on_failed(e);
+        notice_.stop();
+        lease_ = std::move(l);
+        if (result_ != 0) return give_back(); // a signal came together with the lock
+        start();
+    }
+
+    void on_failed(error const& e) {
+        if (result_ != 0) return finish(); // a signal ended the wait
+        auto const retried = patience_.retries(e, [this] {
+            if (result_ == 0) return attempt();
+            finish(); // a signal ended the pause
+        });
+        if (retried) return;
+        result_ = patience_.give_up(e);
+        if (e == errc::lease_lost) result_ = lost; // it cannot be adopted
+        finish();
+    }
+
+    //
+    // At most once in an interval
+    //
+
+    void attempt_run() {
+        auto const body = [this](lease& held) { return run_under(held); };
+        auto handler = asio::bind_cancellation_slot(
+            stop_.slot(),
+            [this](std::exception_ptr e, start_report r) { on_run(std::move(e), r); });
+        at_most_every(std::chrono::milliseconds(*settings_.interval_ms), lock_, body,
+                      std::move(handler));
+    }
+
+    // The supervisor watches the lease itself: the command may take a moment to end.
+    asio::awaitable<void> run_under(lease& held) {
+        co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
+        acquiring_ = false;
+        in_body_ = true;
+        over_.expires_at(asio::steady_timer::time_point::max());
+        lease_ = held.share();
+        if (result_ == 0) {
+            start();
+        } else {
+            undo_run();
         }
-        if (in_time) acquire_after(pause);
-        return in_time;
+        co_await over_.async_wait(asio::as_tuple(asio::deferred));
     }
 
-    // Too few instances can be reached. A user who gave a time to wait means it.
-    bool waits_for_instances(error const& e) {
-        if (!passes(e) || !settings_.wait_ms || time_left() <= least_pause) return false;
-        if (!std::exchange(said_outage_, true)) say(e.what() + "; waiting for the instances");
-        acquire_after(least_pause);
-        return true;
-    }
-
-    void acquire_after(lease_clock::duration pause) {
-        vote_timer_.expires_after(pause);
-        vote_timer_.async_wait([this](boost::system::error_code) {
-            if (result_ == 0) return acquire();
-            finish(); // a signal ended the wait
+    // No command was started, so the next call may start one before the interval is over.
+    void undo_run() {
+        if (!in_body_) return give_back();
+        client_.force_release(settings_.key + ":last", [this](error e, key_report) {
+            if (e) say("no command was started, but the next one has to wait: " + e.what());
+            give_back();
         });
     }
 
-    void on_acquired(error e, lease l) {
+    void on_run(std::exception_ptr failure, start_report const& r) {
         acquiring_ = false;
-        lease_ = std::move(l);
-        if (e) {
-            if (result_ == 0) { // else a signal ended the wait
-                if (e == errc::quarantined && waits_for_votes(e)) return;
-                if (waits_for_instances(e)) return;
-                if (e != errc::quarantined || !said_wait_) say(e.what());
-                auto const waited = e == errc::contended || e == errc::wait_timeout;
-                result_ = waited ? contended : unavailable;
-            }
-            return finish();
+        try {
+            if (failure) std::rethrow_exception(std::move(failure));
+        } catch (lock_error const& e) {
+            if (!in_body_) return on_failed(e.failure());
+            // All else has been told.
+            if (child_.started() && e.code() == errc::lease_lost) result_ = lost;
         }
-        if (result_ != 0) return give_back(); // a signal came together with the lock
-        start();
+        if (!in_body_ && result_ == 0 && (settings_.verbose || has_reader())) say(r.to_string());
+        finish();
     }
 
     void start() {
@@ -186,7 +172,7 @@ private:
         if (error != 0) {
             say("cannot execute " + settings_.command.front() + ": " + std::strerror(error));
             result_ = error == ENOENT ? not_found : cannot_execute;
-            return give_back();
+            return undo_run();
         }
         lease_.wait_end(grace(ttl_), [this](holdfast::error e, lease_end how) {
             if (!e && how != lease_end::released) on_lost();
@@ -224,7 +210,7 @@ private:
         } else if (number != SIGTSTP) {
             result_ = by_signal + number;
             if (acquiring_) stop_.emit(asio::cancellation_type::all);
-            vote_timer_.cancel();
+            patience_.hurry();
         }
     }
 
@@ -273,12 +259,14 @@ private:
         lease_.release([this](release_result r) {
             if (!r.confirmed() && !lost_) say("the lock was not released: " + r.what());
             if (child_.started() && r == errc::lease_lost) result_ = lost;
-            finish();
+            if (!in_body_) return finish();
+            over_.expires_at(asio::steady_timer::time_point::min());
         });
     }
 
     void finish() {
         ended_ = true;
+        notice_.stop();
         signals_.cancel();
         client_.close();
     }
@@ -288,17 +276,17 @@ private:
     std::chrono::milliseconds const ttl_;
     asio::io_context context_{1};
     client client_;
-    lock lock_;
+    holdfast::lock lock_;
     lease lease_;
     asio::signal_set signals_;
-    asio::steady_timer kill_timer_, vote_timer_;
-    lease_clock::time_point const begun_ = lease_clock::now();
-    bool said_wait_ = false;   ///< why the command does not start yet
-    bool said_outage_ = false; ///< that too few instances can be reached
+    asio::steady_timer kill_timer_;
+    asio::steady_timer over_; ///< the end of the body of at_most_every()
+    patience patience_;
+    holder_notice notice_;
     asio::cancellation_signal stop_;
     child_process child_{setup_};
     int result_ = 0;
-    bool acquiring_ = true, lost_ = false, ended_ = false;
+    bool acquiring_ = true, in_body_ = false, lost_ = false, ended_ = false;
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-#include "command/child_process.hpp"
+#include "command/lock/child_process.hpp"
 
 #include "command/exit_code.hpp"
 

@@ -1,8 +1,8 @@
 // The command that `run` executes, as a process group of its own.
-#ifndef HOLDFAST_COMMAND_CHILD_PROCESS_HPP
-#define HOLDFAST_COMMAND_CHILD_PROCESS_HPP
+#ifndef HOLDFAST_COMMAND_LOCK_CHILD_PROCESS_HPP
+#define HOLDFAST_COMMAND_LOCK_CHILD_PROCESS_HPP
 
-#include "command/signal_setup.hpp"
+#include "command/lock/signal_setup.hpp"
 
 #include <string>
 #include <sys/types.h>

@@ -1,0 +1,28 @@
+// holdfast run: a command under a lock.
+#ifndef HOLDFAST_COMMAND_LOCK_RUN_HPP
+#define HOLDFAST_COMMAND_LOCK_RUN_HPP
+
+#include <holdfast/lease_token.hpp>
+
+#include "command/lock/patience.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace holdfast::command {
+
+struct run_settings : lock_settings {
+    std::vector<std::string> command;
+    std::optional<std::int64_t> interval_ms; ///< at most one run in this time
+    std::optional<lease_token> adopted;      ///< of the lease to run under, instead of a new one
+    bool verbose = false;                    ///< tells what it waits for without a terminal, too
+};
+
+/// Returns the exit code.
+int run(run_settings const&);
+
+} // namespace holdfast::command
+
+#endif
