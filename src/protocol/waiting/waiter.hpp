@@ -23,10 +23,10 @@ struct waiter : waiter_hook {
 
     short_duration ttl{};
     std::uint16_t handovers = 0; ///< adopts: the leases of that tenure before this one
-    bool renewed : 1 = true;    ///< whether its lease will be extended
-    bool fenced : 1 = false;    ///< whether its lease is to have a fence
-    bool waits : 1 = true;      ///< if not, the waiter is refused at once when the key is held
-    bool stays : 1 = false;     ///< waits through an outage
+    bool renewed : 1 = true;     ///< whether its lease will be extended
+    bool fenced : 1 = false;     ///< whether its lease is to have a fence
+    bool waits : 1 = true;       ///< if not, the waiter is refused at once when the key is held
+    bool stays : 1 = false;      ///< waits through an outage
     bool again = false; ///< a waiter that does not wait has had its second try: see overslept()
     bool adopts : 1 = false; ///< takes over a tenure that another client has won
     /// A whole number of milliseconds, as all ttls.

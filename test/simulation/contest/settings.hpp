@@ -59,10 +59,10 @@ struct line_rules {
 /// A schedule for measurements. It is calm, and every actor always wants the key.
 struct contest_shape {
     unsigned processes, waiters, instances;
-    unsigned turns;             ///< tenures for each process
+    unsigned turns;              ///< tenures for each process
     unsigned handover_limit = 0; ///< 0: chance decides
-    bool steady = false;        ///< messages take equally long, so pushes arrive in order
-    bool brief = false;         ///< leases last 1 us or less, and tenures as long as their tries
+    bool steady = false;         ///< messages take equally long, so pushes arrive in order
+    bool brief = false;          ///< leases last 1 us or less, and tenures as long as their tries
 };
 
 } // namespace holdfast::test
