@@ -115,6 +115,22 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_ends_the_command_of_an_interval) {
     }
 }
 
+// Another holder may come as soon as the key is gone.
+BOOST_AUTO_TEST_CASE(the_key_of_an_interval_goes_after_its_command) {
+    fleet servers(3);
+    auto options = hourly();
+    options.insert(options.end(), {"--ttl", "2s", "--timeout", "200ms"});
+    child c("HOLDFAST_COMMAND",
+            shell(servers, options, "trap '' TERM; echo $$; while :; do tail -f /dev/null; done"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    servers.freeze(2);
+    redis_cli awake(servers[2]);
+    BOOST_TEST(wait_until([&] { return !awake.exists("k"); }));
+    BOOST_TEST(::kill(id, 0) != 0);
+    BOOST_TEST(c.status() == 122);
+    servers.thaw_all();
+}
+
 BOOST_AUTO_TEST_CASE(the_command_of_an_interval_keeps_its_lock_and_gets_signals) {
     fleet servers(1);
     auto options = hourly();
