@@ -53,6 +53,10 @@ BOOST_AUTO_TEST_CASE(a_command_runs_once_in_an_interval) {
     BOOST_TEST(told.status == 0);
     BOOST_TEST(told.said.starts_with("holdfast: \"k\": began "), told.said);
     BOOST_TEST(contains(told.said, " ago at one, due in "), told.said);
+    auto const mark = holdfast_command("inspect k:last" + on(servers));
+    BOOST_TEST(mark.status == 1, mark.said);
+    BOOST_TEST((contains(mark.said, "ttl left  60 min") || contains(mark.said, "ttl left  59 min")),
+               mark.said);
     // Another key has an interval of its own, and so has a lock alone.
     BOOST_TEST(
         holdfast_command("run other --at-most-every 1h --new-servers" + on(servers) + "-- echo ran")
