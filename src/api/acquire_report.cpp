@@ -95,7 +95,12 @@ std::string verdict(acquire_report const& r) {
     auto const holding =
         count([](instance_report const& i) { return i.outcome == instance_outcome::held; });
     if (holding > 0 && holding >= count(fails)) return holder_words(r, holding);
-    auto const* const acts = r.call == reported_call::acquire ? " granted it" : " did so";
+    // An adoption asks for a lease that is there.
+    auto const adopts =
+        count([](instance_report const& i) { return i.outcome == instance_outcome::missing; }) > 0;
+    auto const* const acts = r.call != reported_call::acquire ? " did so"
+                             : adopts                         ? " have the lease"
+                                                              : " granted it";
     return detail::instances_words(count(agrees), all) + acts + needed;
 }
 

@@ -41,10 +41,19 @@ void table::print(std::ostream& out) const {
 std::string duration_text(std::chrono::nanoseconds d) {
     std::array<char, 32> text{};
     auto const ms = std::chrono::duration<double, std::milli>(d).count();
+    auto const print = [&](char const* format, double unit) {
+        std::snprintf(text.data(), text.size(), format, ms / unit);
+    };
     if (ms < 1'000) {
-        std::snprintf(text.data(), text.size(), "%.1f ms", ms);
+        print("%.1f ms", 1);
+    } else if (ms < 120'000) {
+        print("%.1f s", 1'000);
+    } else if (ms < 7'200'000) {
+        print("%.0f min", 60'000);
+    } else if (ms < 172'800'000) {
+        print("%.1f h", 3'600'000);
     } else {
-        std::snprintf(text.data(), text.size(), "%.1f s", ms / 1'000);
+        print("%.1f d", 86'400'000);
     }
     return text.data();
 }

@@ -24,7 +24,7 @@ private:
     std::vector<row> rows_;
 };
 
-/// `12.3 s` or `4.5 ms`.
+/// `4.5 ms`, `12.3 s`, `48 min`, `19.9 h` or `2.0 d`.
 std::string duration_text(std::chrono::nanoseconds);
 /// In UTC, as RFC 3339 has it.
 std::string time_text(std::chrono::system_clock::time_point);

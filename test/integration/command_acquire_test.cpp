@@ -116,6 +116,18 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_of_acquire) {
     BOOST_TEST(copies(servers, "k") == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(acquire_waits_for_votes_or_a_signal) {
+    fleet servers(3);
+    auto const ended = run_program("timeout --preserve-status -s TERM 2 " +
+                                   program("HOLDFAST_COMMAND") + " acquire k" + on(servers));
+    BOOST_TEST(ended.status == 128 + SIGTERM, ended.said);
+    BOOST_TEST(contains(ended.said, "waiting for their votes"), ended.said);
+    BOOST_TEST(copies(servers, "k") == 0U);
+    auto const o = output_of("acquire k --max-ttl 3s --label late" + on(servers));
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(o.said.starts_with("late:"), o.said);
+}
+
 BOOST_AUTO_TEST_CASE(a_token_that_cannot_be_written_is_a_lock_that_is_released) {
     fleet servers(3);
     auto const o = run_program("( " + program("HOLDFAST_COMMAND") + " acquire k --new-servers" +

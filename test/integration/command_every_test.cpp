@@ -53,6 +53,10 @@ BOOST_AUTO_TEST_CASE(a_command_runs_once_in_an_interval) {
     BOOST_TEST(told.status == 0);
     BOOST_TEST(told.said.starts_with("holdfast: \"k\": began "), told.said);
     BOOST_TEST(contains(told.said, " ago at one, due in "), told.said);
+    auto const mark = holdfast_command("inspect k:last" + on(servers));
+    BOOST_TEST(mark.status == 1, mark.said);
+    BOOST_TEST((contains(mark.said, "ttl left  60 min") || contains(mark.said, "ttl left  59 min")),
+               mark.said);
     // Another key has an interval of its own, and so has a lock alone.
     BOOST_TEST(
         holdfast_command("run other --at-most-every 1h --new-servers" + on(servers) + "-- echo ran")
@@ -113,6 +117,22 @@ BOOST_AUTO_TEST_CASE(a_lost_lock_ends_the_command_of_an_interval) {
         BOOST_TEST(is_gone(id));
         BOOST_TEST(copies(servers, "k:last") == 3U);
     }
+}
+
+// Another holder may come as soon as the key is gone.
+BOOST_AUTO_TEST_CASE(the_key_of_an_interval_goes_after_its_command) {
+    fleet servers(3);
+    auto options = hourly();
+    options.insert(options.end(), {"--ttl", "2s", "--timeout", "200ms"});
+    child c("HOLDFAST_COMMAND",
+            shell(servers, options, "trap '' TERM; echo $$; while :; do tail -f /dev/null; done"));
+    auto const id = static_cast<pid_t>(std::stoi(c.line()));
+    servers.freeze(2);
+    redis_cli awake(servers[2]);
+    BOOST_TEST(wait_until([&] { return !awake.exists("k"); }));
+    BOOST_TEST(::kill(id, 0) != 0);
+    BOOST_TEST(c.status() == 122);
+    servers.thaw_all();
 }
 
 BOOST_AUTO_TEST_CASE(the_command_of_an_interval_keeps_its_lock_and_gets_signals) {

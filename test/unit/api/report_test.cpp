@@ -167,10 +167,12 @@ BOOST_AUTO_TEST_CASE(a_lock_that_is_held_is_said_to_be_held) {
     begins("lock \"k\" not acquired: 1 of 5 instances is up, 3 are needed, ");
 }
 
-BOOST_AUTO_TEST_CASE(a_failed_extension_or_release_names_itself) {
+BOOST_AUTO_TEST_CASE(a_failed_adoption_extension_or_release_names_itself) {
     auto r = about(
         {.address = "a:1", .outcome = instance_outcome::missing, .ttl_left = {}, .message = {}});
     r.up = 1;
+    BOOST_TEST(r.to_string().starts_with(
+        "lock \"k\" not acquired: 0 of 1 instance have the lease, 1 is needed, "));
     r.call = holdfast::reported_call::extend;
     BOOST_TEST(r.to_string() == "lock \"k\" not extended: 0 of 1 instance did so, 1 is needed in "
                                 "1.0 ms: a:1 does not have the lease");
