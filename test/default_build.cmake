@@ -1,4 +1,4 @@
-# What somebody gets who installs holdfast: the library alone is compiled, an optimised build has no
+# What somebody gets who installs holdfast: the libraries alone are compiled, an optimised build has no
 # path of this machine in it, and the target uninstall removes what was installed, and only that.
 cmake_minimum_required(VERSION 3.22)
 file(REMOVE_RECURSE "${work}")
@@ -20,22 +20,24 @@ run("${CMAKE_COMMAND}" -S "${source}" -B "${build}" ${arguments})
 run("${CMAKE_COMMAND}" --build "${build}" -- -n)
 string(REGEX MATCHALL "Building CXX object [^\n]+" objects "${out}")
 set(others ${objects})
-list(FILTER others EXCLUDE REGEX " src/CMakeFiles/holdfast_objects.dir/")
+list(FILTER others EXCLUDE REGEX " src/(testing/)?CMakeFiles/holdfast_(testing_)?objects.dir/")
 if(others OR NOT objects)
-    message(FATAL_ERROR "more than the library is compiled, or nothing: ${others}")
+    message(FATAL_ERROR "more than the libraries is compiled, or nothing: ${others}")
 endif()
 
-# This source has places of Asio, which are paths of headers.
-set(object src/CMakeFiles/holdfast_objects.dir/redis/net/stream.cpp.o)
-run("${CMAKE_COMMAND}" --build "${build}" --target "${object}")
-file(STRINGS "${build}/${object}" paths REGEX "(^|/)boost/asio/")
-if(NOT paths)
-    message(FATAL_ERROR "${object} has no place of Asio, so this test shows nothing")
-endif()
-foreach(path IN LISTS paths)
-    if(path MATCHES "^/")
-        message(FATAL_ERROR "${object} has a path of this machine: ${path}")
+# These sources have places of Asio, which are paths of headers.
+foreach(object src/CMakeFiles/holdfast_objects.dir/redis/net/stream.cpp.o
+        src/testing/CMakeFiles/holdfast_testing_objects.dir/listener.cpp.o)
+    run("${CMAKE_COMMAND}" --build "${build}" --target "${object}")
+    file(STRINGS "${build}/${object}" paths REGEX "(^|/)boost/asio/")
+    if(NOT paths)
+        message(FATAL_ERROR "${object} has no place of Asio, so this test shows nothing")
     endif()
+    foreach(path IN LISTS paths)
+        if(path MATCHES "^/")
+            message(FATAL_ERROR "${object} has a path of this machine: ${path}")
+        endif()
+    endforeach()
 endforeach()
 
 # The prefix has the name of the project, as /opt/holdfast has.

@@ -9,6 +9,7 @@ of its test package is built and run with an installed library.
 usage: packaging.py SOURCE WORK PREFIX COMPILER CMAKE_PREFIX_PATH
 """
 
+import collections
 import fnmatch
 import json
 import os
@@ -164,6 +165,29 @@ run("cmake", "-S", recipe.export_sources_folder, "-B", os.path.join(work, "confi
     "Ninja", f"-DCMAKE_CXX_COMPILER={compiler}",
     *(f"-D{name}={'ON' if value else 'OFF'}" for name, value in given.items()),
     CMAKE_PREFIX_PATH=prefix_path)
+
+
+
+class Info:
+    """As Conan's cpp_info, and its components."""
+
+    def __init__(self):
+        self.properties = {}
+        self.components = collections.defaultdict(Info)
+
+    def set_property(self, name, value):
+        self.properties[name] = value
+
+
+recipe.cpp_info = Info()
+recipe.settings = types.SimpleNamespace(os="Linux")
+recipe.package_info()
+installed = os.listdir(os.path.join(prefix, "lib"))
+for part in recipe.cpp_info.components.values():
+    for library in part.libs:
+        check(f"lib{library}.a" in installed, f"the recipe names {library}, which is not installed")
+    pc = part.properties["pkg_config_name"] + ".pc"
+    check(os.path.exists(os.path.join(prefix, "lib/pkgconfig", pc)), f"{pc} is not installed")
 
 compile(read(recipes, "test_package/conanfile.py"), "test_package/conanfile.py", "exec")
 program = os.path.join(work, "test_package")

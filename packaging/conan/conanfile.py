@@ -68,10 +68,17 @@ class Holdfast(ConanFile):
             rmdir(self, os.path.join(self.package_folder, folder))
 
     def package_info(self):
-        self.cpp_info.libs = ["holdfast"]
         self.cpp_info.set_property("cmake_file_name", "holdfast")
-        self.cpp_info.set_property("cmake_target_name", "holdfast::holdfast")
-        self.cpp_info.set_property("pkg_config_name", "holdfast")
-        self.cpp_info.requires = ["boost::headers", "openssl::openssl"]
+        library = self.cpp_info.components["holdfast"]
+        library.libs = ["holdfast"]
+        library.set_property("cmake_target_name", "holdfast::holdfast")
+        library.set_property("pkg_config_name", "holdfast")
+        library.requires = ["boost::headers", "openssl::openssl"]
         if self.settings.os == "Linux":
-            self.cpp_info.system_libs = ["pthread"]
+            library.system_libs = ["pthread"]
+        # The embedded instance, for unit tests.
+        testing = self.cpp_info.components["testing"]
+        testing.libs = ["holdfast_testing"]
+        testing.set_property("cmake_target_name", "holdfast::testing")
+        testing.set_property("pkg_config_name", "holdfast-testing")
+        testing.requires = ["holdfast"]
