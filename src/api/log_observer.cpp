@@ -82,7 +82,7 @@ public:
     }
     void lock(lock_event const& e) {
         text("key", e.key);
-        text_if("owner", e.holder_label);
+        text_if("label", e.holder_label);
         if (e.trace) text("trace", e.trace.to_string());
     }
     void grant(acquired_event const& e) {

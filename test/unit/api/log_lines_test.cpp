@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(each_format_has_the_fields_of_the_event) {
     written logfmt;
     logfmt.log.on_lost(lost("seat:7"));
     BOOST_REQUIRE(logfmt.lines.size() == 1U);
-    BOOST_TEST(logfmt.lines[0] == "level=error event=lost key=seat:7 owner=web-1 fence=7 "
+    BOOST_TEST(logfmt.lines[0] == "level=error event=lost key=seat:7 label=web-1 fence=7 "
                                   "held_s=1.500000 cause=expired");
     BOOST_TEST((logfmt.levels[0] == log_level::error));
     written json({.format = log_format::json});
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(each_format_has_the_fields_of_the_event) {
     BOOST_REQUIRE(json.lines.size() == 1U);
     BOOST_TEST(json.lines[0] ==
                R"({"level":"error","event":"lost","key":"seat:7",)"
-               R"("owner":"web-1","fence":7,"held_s":1.500000,"cause":"expired"})");
+               R"("label":"web-1","fence":7,"held_s":1.500000,"cause":"expired"})");
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_after_a_stall_has_its_length) {
