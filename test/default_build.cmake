@@ -1,5 +1,5 @@
-# What somebody gets who installs holdfast: the libraries alone are compiled, an optimised build has no
-# path of this machine in it, and the target uninstall removes what was installed, and only that.
+# What somebody gets who installs holdfast: the libraries alone are compiled, an optimised build has
+# no path of this machine in it, and the target uninstall removes what was installed, and only that.
 cmake_minimum_required(VERSION 3.22)
 file(REMOVE_RECURSE "${work}")
 list(JOIN prefix ":" joined)
