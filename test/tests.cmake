@@ -32,8 +32,8 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/runtime/acquire/folded_queues_test.cpp
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/hash_slot_of_a_key_test.cpp
-    unit/redis/scan/key_scan_test.cpp
-    unit/testing/key_search_test.cpp
+    unit/redis/scan/key_scans_test.cpp
+    unit/testing/key_searches_test.cpp
     unit/protocol/server/hello_choice_test.cpp
     unit/testing/hostile_clients_test.cpp
     unit/runtime/engine/inbox_test.cpp
@@ -46,7 +46,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/server/lanes_test.cpp
     unit/protocol/tenure/late_answers_test.cpp
     unit/runtime/lease/lease_keeper_test.cpp
-    unit/runtime/keys/lister_test.cpp
+    unit/runtime/keys/listers_test.cpp
     unit/redis/server/link_policies_test.cpp
     unit/protocol/server/liveness_test.cpp
     unit/redis/wire/lock_command_test.cpp

@@ -106,10 +106,11 @@ void print_table(std::vector<key_report> const& shown) {
 /// What the list may lack; empty if nothing.
 std::string missing(list_settings const& s, search const& found) {
     std::vector<std::string> all;
-    if (found.list.limited)
-        all.push_back("stopped at " + std::to_string(s.limits.max_keys) + " keys");
+    // Each instance that was given up at the limit says so, too.
+    auto const limit = "stopped at " + std::to_string(s.limits.max_keys) + " keys";
+    if (found.list.limited) all.push_back(limit);
     for (auto const& i : found.list.instances) {
-        if (!i.complete && !found.list.limited)
+        if (!i.complete && i.message != limit)
             all.push_back(i.address + ": " + printable(i.message));
     }
     auto const unknown = std::ranges::count(found.keys, key_state::unknown, &key_report::state);

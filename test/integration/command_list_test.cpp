@@ -89,6 +89,11 @@ BOOST_AUTO_TEST_CASE(an_instance_that_is_down_makes_the_list_incomplete) {
     BOOST_TEST(o.status == 3, o.said);
     BOOST_TEST(contains(o.said, "seat:1 "), o.said);
     BOOST_TEST(contains(o.said, "the list may lack locks: " + servers[2].shown()), o.said);
+    // It is told beside a limit, too.
+    redis_cli(servers[0]).set("seat:2", "x");
+    auto const both = holdfast_command("list --limit 1" + on(servers));
+    BOOST_TEST(both.status == 3, both.said);
+    BOOST_TEST(contains(both.said, "locks: stopped at 1 keys; " + servers[2].shown()), both.said);
     BOOST_TEST(holder.releases(held));
 }
 

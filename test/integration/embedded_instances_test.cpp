@@ -618,7 +618,6 @@ BOOST_AUTO_TEST_CASE(scans_find_the_same_keys) {
         }
         for (auto const& wrong : std::vector<command_line>{{"SCAN"},
                                                            {"SCAN", "x"},
-                                                           {"SCAN", "-1"},
                                                            {"SCAN", "0", "MATCH"},
                                                            {"SCAN", "0", "COUNT", "x"},
                                                            {"SCAN", "0", "COUNT", "0"},

@@ -311,4 +311,30 @@ BOOST_AUTO_TEST_CASE(a_node_of_a_cluster_that_is_down_is_named) {
     BOOST_TEST(contains(r.instances[0].message, port), r.instances[0].message);
 }
 
+BOOST_AUTO_TEST_CASE(the_primary_behind_sentinel_is_scanned) {
+    sentinel_group group(small());
+    // At once: the call waits for the primary.
+    test_client client(std::vector<address>{address(group.url())});
+    group.cli(group.primary()).set("seat:1", "x");
+    auto const r = list(client, "seat:");
+    BOOST_TEST(r.complete, r.instances[0].message);
+    BOOST_TEST(r.keys == (strings{"seat:1"}), boost::test_tools::per_element());
+    check_no_refusals(group);
+}
+
+BOOST_AUTO_TEST_CASE(a_reply_that_is_too_long_is_a_fault_of_its_instance_alone) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    redis_cli cli(servers[2]);
+    for (auto i = 0; i < 60; ++i)
+        cli.set("seat:" + std::to_string(i) + std::string(30'000, 'x'), "x");
+    redis_cli(servers[0]).set("seat:1", "x");
+    auto const r = list(client, "seat:");
+    BOOST_TEST(r.keys == (strings{"seat:1"}), boost::test_tools::per_element());
+    BOOST_TEST(complete(r) == 2U);
+    BOOST_TEST(!r.instances[2].message.empty());
+    BOOST_REQUIRE(client.all_up());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
