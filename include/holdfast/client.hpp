@@ -299,6 +299,9 @@ public:
     /// it is found as long as the instances that were not scanned to the end are fewer than a
     /// quorum, and it lasts: list_report::instances names them.
     ///
+    /// A server with names so long that a hundred of them have more than 1 MiB loses the connection
+    /// when it answers, and is not scanned to the end.
+    ///
     /// SCAN looks at every key of a server, not only at those with the prefix. So a call takes as
     /// long as the largest server has keys: about a second for a million.
     ///
