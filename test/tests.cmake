@@ -32,6 +32,8 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/runtime/acquire/folded_queues_test.cpp
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/hash_slot_of_a_key_test.cpp
+    unit/redis/scan/key_scans_test.cpp
+    unit/testing/key_searches_test.cpp
     unit/protocol/server/hello_choice_test.cpp
     unit/testing/hostile_clients_test.cpp
     unit/runtime/engine/inbox_test.cpp
@@ -44,6 +46,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/server/lanes_test.cpp
     unit/protocol/tenure/late_answers_test.cpp
     unit/runtime/lease/lease_keeper_test.cpp
+    unit/runtime/keys/listers_test.cpp
     unit/redis/server/link_policies_test.cpp
     unit/protocol/server/liveness_test.cpp
     unit/redis/wire/lock_command_test.cpp
@@ -118,6 +121,7 @@ if(TARGET holdfast_command)
         integration/command_test.cpp
         integration/command_acquire_test.cpp
         integration/command_every_test.cpp
+        integration/command_list_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
         integration/command_watch_test.cpp)
@@ -150,6 +154,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects
     integration/hostile_test.cpp
     integration/in_place_test.cpp
     integration/inspections_test.cpp
+    integration/lists_test.cpp
     integration/key_changes_test.cpp
     integration/key_releases_test.cpp
     integration/late_commands_test.cpp

@@ -11,6 +11,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lease_token.hpp>
+#include <holdfast/list_report.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/wait_limit.hpp>
@@ -21,6 +22,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -282,6 +284,57 @@ public:
             detail::initiate_force_release{{make_state(key)}, share(seen)}, token);
     }
 
+    /// Lists the keys that begin with a prefix, without taking or disturbing a lock. Asks each
+    /// instance, and each primary of a Cluster, for its keys (SCAN), a hundred at a time, and joins
+    /// what they have. inspect() tells for a key whether it is held: a key may be left over, or
+    /// expire meanwhile.
+    ///
+    /// The list has names of strings, since a lock is one. It leaves out the names that the library
+    /// gives to keys beside a lock, which end with `:fence` or have `:queue` behind a hash tag. A
+    /// string of another program looks like a lock, and so does the mark `KEY:last` of
+    /// at_most_every().
+    ///
+    /// A key that is there from the first to the last question is found. One that comes or goes
+    /// meanwhile, or migrates in a Cluster, may be missed. A lock that is held is on a quorum. So
+    /// it is found as long as the instances that were not scanned to the end are fewer than a
+    /// quorum, and it lasts: list_report::instances names them.
+    ///
+    /// A server with names so long that a hundred of them have more than 1 MiB loses the connection
+    /// when it answers, and is not scanned to the end.
+    ///
+    /// SCAN looks at every key of a server, not only at those with the prefix. So a server with a
+    /// million keys takes 10,000 round trips, one after the other: give the call the time.
+    ///
+    /// The instances need the right to SCAN, which only this call uses. It shows the names of all
+    /// keys of the server, whatever patterns the user may access.
+    ///
+    /// @param prefix  Behind client_options::key_prefix. Empty: all keys with that prefix. Each
+    ///     character stands for itself, also `*` and `?`.
+    /// @param options  The limits of the call. It reports what it has found when it reaches one.
+    /// @par Handler signature  `void(error, list_report)`
+    /// @par Errors  errc::cancelled, errc::shut_down, errc::out_of_memory. An outage is no error,
+    ///     nor is a limit: the report says which instance was not scanned to the end, and why.
+    /// @par Cancellation  total, partial, terminal: completes with errc::cancelled. Nothing changes
+    ///     on the instances in any case.
+    /// @throws system_error  From the call itself: errc::invalid_key for a prefix that is longer
+    ///     than a key; errc::invalid_options; errc::shut_down for a client that was moved from, or
+    ///     when the context has been destroyed. what() names the value.
+    template <
+        boost::asio::completion_token_for<void(error, list_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto list(std::string_view prefix, list_options const& options,
+                            Token&& token = {}) const {
+        auto const& executor = checked_executor();
+        check_list(prefix, options);
+        return boost::asio::async_initiate<Token, void(error, list_report)>(
+            detail::initiate_list{{engine_, executor}}, token, std::string(prefix), options);
+    }
+    /// As above, with the default limits.
+    template <
+        boost::asio::completion_token_for<void(error, list_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto list(std::string_view prefix, Token&& token = {}) const {
+        return list(prefix, list_options{}, std::forward<Token>(token));
+    }
+
     /// Waits until the client can lock: a quorum of the instances is connected, and has a vote. For
     /// the start of a program, before it says that it is ready. Locks need no such call: they wait
     /// for instances by themselves.
@@ -384,6 +437,8 @@ private:
     /// Checks the token, too.
     detail::initiate_release_key make_release(std::string_view key,
                                               std::string_view holder_token) const;
+    /// Checks everything.
+    void check_list(std::string_view prefix, list_options const&) const;
     static detail::key_report_ptr share(key_report const& r) {
         return std::make_shared<key_report const>(r);
     }

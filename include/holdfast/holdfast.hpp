@@ -17,6 +17,7 @@
 #include <holdfast/lease.hpp>
 #include <holdfast/lease_end.hpp>
 #include <holdfast/lease_token.hpp>
+#include <holdfast/list_report.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/log_observer.hpp>
 #include <holdfast/metrics.hpp>

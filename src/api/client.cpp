@@ -121,6 +121,12 @@ detail::initiate_release_key client::make_release(std::string_view key,
     return {{runtime::make_lock_state(std::move(parts))}, std::string(holder_token)};
 }
 
+void client::check_list(std::string_view prefix, list_options const& options) const {
+    auto const& own = checked().key_prefix();
+    if (!prefix.empty()) detail::check_key(own, prefix);
+    detail::check(options);
+}
+
 std::vector<instance_status> client::instances() const {
     return checked().instances();
 }
@@ -163,6 +169,12 @@ void async_force_release(lock_state_ptr key, key_report_ptr seen, inspect_handle
     auto& engine = key->engine();
     engine.submit(runtime::force_release_call{
         .handler = std::move(handler), .key = std::move(key), .seen = std::move(seen)});
+}
+
+void async_list(std::shared_ptr<runtime::engine> engine, std::string_view prefix,
+                list_options const& options, list_handler handler, configuration) {
+    auto job = runtime::make_list_job(engine->key_prefix() + std::string(prefix), options);
+    engine->submit(runtime::list_call{.handler = std::move(handler), .job = std::move(job)});
 }
 
 void async_wait_ready(std::shared_ptr<runtime::engine> engine, wait_limit limit,

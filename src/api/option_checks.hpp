@@ -4,6 +4,7 @@
 
 #include <holdfast/error.hpp>
 #include <holdfast/lease_token.hpp>
+#include <holdfast/list_report.hpp>
 #include <holdfast/options.hpp>
 
 #include <chrono>
@@ -22,6 +23,7 @@ std::string quoted(std::string_view key);
 void check(client_options const&);
 void check(lock_options const&, std::chrono::milliseconds max_ttl);
 void check(lease_token const&);
+void check(list_options const&);
 /// @throws system_error  errc::invalid_key; what() shows the key.
 void check_key(std::string_view prefix, std::string_view key);
 void check_interval(std::chrono::milliseconds);

@@ -92,6 +92,15 @@ void check(client_options const& o) {
     }
 }
 
+void check(list_options const& o) {
+    if (o.max_keys == 0 || o.max_keys > list_options::most_keys) {
+        reject(errc::invalid_options, "max_keys is " + std::to_string(o.max_keys) +
+                                          "; it must be 1 to " +
+                                          std::to_string(list_options::most_keys));
+    }
+    check_range("time_limit", o.time_limit, std::chrono::milliseconds(1), std::chrono::hours(1));
+}
+
 void check_key(std::string_view prefix, std::string_view key) {
     if (key.empty()) reject(errc::invalid_key, "the key is empty");
     if (prefix.size() + key.size() > max_key_size) {

@@ -19,6 +19,8 @@ enum exit_code : int {
     // watch
     cannot_write = 1,
     out_of_time = 124, ///< as timeout(1)
+    // list, beside success and cannot_write
+    incomplete = 3,
     // doctor
     warnings = 1,
     faults = 2,

@@ -4,6 +4,7 @@
 #include "command/doctor.hpp"
 #include "command/exit_code.hpp"
 #include "command/inspect.hpp"
+#include "command/list.hpp"
 #include "command/lock/acquire.hpp"
 #include "command/lock/run.hpp"
 #include "command/release.hpp"
@@ -12,6 +13,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -49,6 +52,11 @@ Exit codes of extend: 0 extended; 1 it was free; 2 it has another token, or is n
 instances tell; 125 wrong usage.)";
 constexpr char const* inspect_help =
     "Exit codes of inspect: 0 free; 1 held; 2 split, or not a lock; 3 unknown; 125 wrong usage.";
+constexpr char const* list_help =
+    R"(A line on standard error says what the list may lack.
+
+Exit codes of list: 0 the list is complete; 1 the output cannot be written; 3 it may lack locks;
+125 wrong usage.)";
 constexpr char const* watch_help =
     R"(One line for each change: time, state, holder, digest of the token,
 fence, and how many instances answered. SIGINT and SIGTERM end it.
@@ -259,6 +267,24 @@ void add_inspect(commands& all) {
     all.on(app, [s] { return inspect(*s); });
 }
 
+void add_list(commands& all) {
+    auto& app = all.add("list", "Show the locks whose keys begin with a prefix", list_help);
+    auto const s = std::make_shared<list_settings>();
+    app.add_option("start", s->start, "What the keys begin with; all keys by default");
+    app.add_option("--limit", s->limits.max_keys, "Look at no more keys than this")
+        ->check(CLI::Range(std::size_t{1}, holdfast::list_options::most_keys))
+        ->default_str("1000");
+    auto const time_ms = std::make_shared<std::int64_t>(s->limits.time_limit.count());
+    add_time(app, "--for", *time_ms, "Search no longer than this")->default_str("5s");
+    app.add_flag("--all", s->all, "Show keys that nobody holds, too");
+    app.add_flag("--json", s->json, "Print JSON");
+    s->add_to(app);
+    all.on(app, [s, time_ms] {
+        s->limits.time_limit = std::chrono::milliseconds(*time_ms);
+        return list(*s);
+    });
+}
+
 void add_watch(commands& all) {
     auto& app = all.add("watch", "Print a line for each change of a lock", watch_help);
     auto const s = std::make_shared<watch_settings>();
@@ -311,8 +337,8 @@ int main(int argc, char** argv) {
         std::find_if(argv, end, [](std::string_view word) { return word == "--"; });
     try {
         commands all({dashes != end ? dashes + 1 : end, end});
-        for (auto* const add : {add_run, add_acquire, add_extend, add_adopt, add_inspect, add_watch,
-                                add_release, add_doctor})
+        for (auto* const add : {add_run, add_acquire, add_extend, add_adopt, add_inspect, add_list,
+                                add_watch, add_release, add_doctor})
             add(all);
         return all.run(static_cast<int>(dashes - argv), argv);
     } catch (std::exception const& e) {

@@ -16,6 +16,8 @@ std::string or_dash(std::string text) {
     return text.empty() ? "-" : text;
 }
 
+} // namespace
+
 std::string time_left(key_report const& r) {
     if (r.ttl_left) return duration_text(*r.ttl_left);
     auto const never = std::ranges::any_of(r.instances, [&](key_answer const& i) {
@@ -23,8 +25,6 @@ std::string time_left(key_report const& r) {
     });
     return never ? "never expires" : "unknown";
 }
-
-} // namespace
 
 std::string underscored(std::string_view words) {
     std::string text(words);

@@ -14,6 +14,8 @@ namespace holdfast::command {
 
 /// `not_a_lock`
 std::string underscored(std::string_view words);
+/// `8.1 s`, "never expires" or "unknown": of a lock that is held.
+std::string time_left(key_report const&);
 boost::json::object to_json(key_report const&);
 /// Several lines, with a table of the instances.
 void print(key_report const&, std::ostream&);

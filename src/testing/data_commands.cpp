@@ -1,5 +1,7 @@
 #include "testing/data_commands.hpp"
 
+#include "testing/key_search.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -234,6 +236,7 @@ constexpr std::array commands{
     data_command{"pexpire", 3, pexpire},
     data_command{"pttl", 2, pttl, true},
     data_command{"rpush", -3, push<false>},
+    data_command{"scan", -2, scan},
     data_command{"set", -3, set},
     data_command{"time", 1, time},
     data_command{"type", 2, type, true},

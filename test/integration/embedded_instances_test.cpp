@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -101,6 +102,21 @@ struct pair_of_servers {
     redis_cli real, ours;
     bool failed = false; ///< later steps of this sequence would differ as well
 };
+
+/// All keys that SCAN finds with these options, from the first cursor to the last.
+std::vector<std::string> scanned(redis_cli& cli, command_line const& options) {
+    std::set<std::string> all;
+    std::string cursor = "0";
+    do {
+        command_line words{"SCAN", cursor};
+        words.insert(words.end(), options.begin(), options.end());
+        auto const r = cli.command(words);
+        BOOST_REQUIRE_MESSAGE(r.is_array(), text_of(r));
+        cursor = r.elements().at(0).string();
+        for (reply const& key : r.elements().at(1).elements()) all.insert(key.string());
+    } while (cursor != "0");
+    return {all.begin(), all.end()};
+}
 
 template <class Test>
 void beside_each_kind(Test test) {
@@ -562,6 +578,68 @@ BOOST_AUTO_TEST_CASE(calls_of_clients_have_the_results_that_they_have_on_a_serve
             BOOST_TEST(story({address(redis.url())}) == ours);
         }
     }
+}
+
+BOOST_AUTO_TEST_CASE(scans_find_the_same_keys) {
+    beside_each_kind([](pair_of_servers& both) {
+        for (auto i = 0; i < 300; ++i) {
+            both.same({"SET", "seat:" + std::to_string(i), "x"});
+            if (i < 40) both.same({"RPUSH", "list:" + std::to_string(i), "x"});
+        }
+        for (auto const* const odd : {"a*b", "a?b", "a[b", "a]b", "a\\b", "a^b", "a-b", "axb", "b"})
+            both.same({"SET", odd, "x"});
+        both.same({"SET", "gone", "x", "PX", "1"});
+        both.same_keys({"gone"});
+        for (auto const& options : std::vector<command_line>{
+                 {},
+                 {"MATCH", "*"},
+                 {"MATCH", "seat:*", "COUNT", "7"},
+                 {"match", "seat:1?", "count", "1000", "type", "string"},
+                 {"TYPE", "list"},
+                 {"MATCH", "*1*", "TYPE", "STRING"},
+                 {"MATCH", "a\\*b"},
+                 {"MATCH", "a\\?b"},
+                 {"MATCH", "a\\[b"},
+                 {"MATCH", "a\\\\b"},
+                 {"MATCH", "a[*?]b"},
+                 {"MATCH", "a[^x]b"},
+                 {"MATCH", "a[^-^]b"},
+                 {"MATCH", "a[w-z]b"},
+                 {"MATCH", "a[z-w]b"},
+                 {"MATCH", "a?"},
+                 {"MATCH", ""},
+             }) {
+            auto const theirs = scanned(both.real, options);
+            auto const ours = scanned(both.ours, options);
+            std::string line;
+            for (auto const& word : options) line += word + '|';
+            BOOST_TEST_CONTEXT(line)
+            BOOST_TEST(ours == theirs, boost::test_tools::per_element());
+        }
+        for (auto const& wrong : std::vector<command_line>{{"SCAN"},
+                                                           {"SCAN", "x"},
+                                                           {"SCAN", "0", "MATCH"},
+                                                           {"SCAN", "0", "COUNT", "x"},
+                                                           {"SCAN", "0", "COUNT", "0"},
+                                                           {"SCAN", "0", "LIMIT", "1"}})
+            both.same(wrong);
+        // A client lists the same on both.
+        auto const listed = [](address const& at) {
+            test_client client(std::vector<address>{at});
+            list_report result;
+            auto done = false;
+            client.locks.list("seat:1", [&](error, list_report r) {
+                result = std::move(r);
+                done = true;
+            });
+            BOOST_REQUIRE(client.until([&] { return done; }));
+            BOOST_TEST(result.complete);
+            return result.keys;
+        };
+        auto const keys = listed(both.embedded.address());
+        BOOST_TEST(keys.size() == 111U);
+        BOOST_TEST(keys == listed(address(both.redis.url())), boost::test_tools::per_element());
+    });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -89,7 +89,8 @@ BOOST_AUTO_TEST_CASE(the_documented_rules_are_those_of_the_tests) {
     for (auto const& documented :
          {"ACL SETUSER app reset on >SECRET " + words({access::all("P")}),
           "locks " + words({access::keys("P"), access::locks}), "pushes " + words({access::pushes}),
-          "reports " + words({access::reports}), "guards " + words({access::guards}),
+          "reports " + words({access::reports}), "list " + words({access::lists}),
+          "guards " + words({access::guards}),
           "fences " + words({access::fence_keys("P"), access::fences}),
           "fair " + words({access::line_keys("P"), access::lines}),
           "replicas " + words({access::replicas}),

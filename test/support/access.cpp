@@ -47,8 +47,8 @@ rules line_keys(std::string_view prefix) {
 
 rules all(std::string_view prefix) {
     rules result = keys(prefix);
-    for (auto const& more : {fence_keys(prefix), line_keys(prefix), locks, pushes, reports, guards,
-                             fences, lines, replicas}) {
+    for (auto const& more : {fence_keys(prefix), line_keys(prefix), locks, pushes, reports, lists,
+                             guards, fences, lines, replicas}) {
         append(result, more);
     }
     return result;

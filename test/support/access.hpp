@@ -20,6 +20,7 @@ inline rules const locks{"+info", "+script|load", "+evalsha", "+eval",
                          "+set",  "+get",         "+del",     "+pexpire"};
 inline rules const pushes{"+client|tracking", "+client|caching", "+pttl"};
 inline rules const reports{"+pttl", "+type", "+getrange"};
+inline rules const lists{"+scan"};
 inline rules const fences{"+time"};
 inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem"};
 inline rules const replicas{"+wait"};

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -27,6 +28,8 @@ namespace holdfast {
 
 class lease;
 struct key_report;
+struct list_options;
+struct list_report;
 class release_result;
 
 namespace detail {
@@ -34,6 +37,7 @@ namespace detail {
 using acquire_handler = asio::any_completion_handler<void(delivery, error, lease)>;
 using release_handler = asio::any_completion_handler<void(delivery, release_result)>;
 using inspect_handler = asio::any_completion_handler<void(delivery, error, key_report)>;
+using list_handler = asio::any_completion_handler<void(delivery, error, list_report)>;
 using end_handler = asio::any_completion_handler<void(delivery, error, lease_end)>;
 using error_handler = asio::any_completion_handler<void(delivery, error)>;
 
@@ -64,6 +68,10 @@ HOLDFAST_API void async_release_key(lock_state_ptr, std::string token_of_holder,
 /// `seen`: may be null.
 HOLDFAST_API void async_force_release(lock_state_ptr, key_report_ptr seen, inspect_handler,
                                       configuration = {});
+
+/// `prefix`: without the client's.
+HOLDFAST_API void async_list(std::shared_ptr<runtime::engine>, std::string_view prefix,
+                             list_options const&, list_handler, configuration = {});
 
 struct initiate_acquire {
     lock_state_ptr lock;
@@ -208,6 +216,16 @@ struct initiate_wait_ready : initiate_on_client {
     void operator()(Handler&& handler, wait_limit limit) const {
         require_context(executor);
         async_wait_ready(engine, limit, erased<error>(std::forward<Handler>(handler), executor));
+    }
+};
+
+struct initiate_list : initiate_on_client {
+    template <class Handler>
+    void operator()(Handler&& handler, std::string const& prefix,
+                    list_options const& options) const {
+        require_context(executor);
+        async_list(engine, prefix, options,
+                   erased<error, list_report>(std::forward<Handler>(handler), executor));
     }
 };
 

@@ -36,6 +36,7 @@ constexpr lane lane_of(command c) {
     case command::inspect:
     case command::track:
     case command::survey:
+    case command::scan:
         return lane::take;
     case command::release:
         break;

@@ -34,6 +34,7 @@ constexpr bool needs_replicas(command c) {
     case command::inspect:
     case command::track:
     case command::survey:
+    case command::scan:
         break;
     }
     return false;

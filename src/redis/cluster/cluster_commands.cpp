@@ -33,6 +33,7 @@ bool is_vote(command c) {
 bool cluster_instance::submit(encoder& encoded, reply_handler_ptr const& owner,
                               std::uint32_t round) noexcept {
     auto const c = encoded.command();
+    if (c == command::scan) return scan(encoded, owner, round);
     if (!available()) {
         if (c == command::release) keep(owner, owner_.time());
         return true;
@@ -57,6 +58,38 @@ bool cluster_instance::route(encoder& encoded, reply_handler_ptr const& owner,
     if (to->link().submit(encoded, owner, round)) return true;
     routes_.ended(owner.get());
     return false;
+}
+
+//
+// Scans
+//
+
+scan_plan cluster_instance::plan_scan() const {
+    scan_plan plan;
+    plan.layout = nodes_.layout();
+    if (!nodes_.has_map()) {
+        if (!available()) plan.gap = reason_message();
+        return plan;
+    }
+    nodes_.for_each_owner([&](cluster_node const& n) {
+        plan.servers.push_back({.node = n.number(), .name = n.name()});
+    });
+    if (auto const lacking = nodes_.unserved(); lacking > 0)
+        plan.gap = std::to_string(lacking) + " slots have no primary";
+    return plan;
+}
+
+std::string cluster_instance::scan_problem(std::uint16_t node) const {
+    auto const* const to = nodes_.at(node);
+    if (to == nullptr || to->slots() == 0) return "no primary any more";
+    if (to->foreign) return to->name() + std::string(foreign_text);
+    return to->link().available() ? std::string() : to->problem();
+}
+
+bool cluster_instance::scan(encoder& encoded, reply_handler_ptr const& owner,
+                            std::uint32_t round) noexcept {
+    auto* const to = nodes_.at(encoded.arguments().node);
+    return to != nullptr && to->link().submit(encoded, owner, round);
 }
 
 /// The node for a command. A release follows its grant.

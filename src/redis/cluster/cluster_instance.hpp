@@ -62,6 +62,8 @@ public:
     bool connected() const override;
     bool serves(std::string_view key) const override;
     bool moves_keys() const override { return true; }
+    scan_plan plan_scan() const override;
+    std::string scan_problem(std::uint16_t node) const override;
     errc reason() const override;
     std::string reason_message() const override;
     std::optional<lease_clock::time_point> waits_since() const override;
@@ -116,6 +118,7 @@ private:
     cluster_node* node_for(pending_command&, unsigned slot);
     obstacle obstacle_of(cluster_node const*, protocol::command) const;
     bool route(encoder&, reply_handler_ptr const&, std::uint32_t round);
+    bool scan(encoder&, reply_handler_ptr const&, std::uint32_t round) noexcept;
     bool send(cluster_node&, pending_command const&) noexcept;
     void wait(pending_command, obstacle, unsigned slot, lease_clock::time_point next = {});
     void wait_after_refusal(pending_command, obstacle, unsigned slot);

@@ -1,6 +1,9 @@
 #include "redis/cluster/node_table.hpp"
 
+#include "protocol/cluster/hash_slot.hpp"
+
 #include <boost/asio/ip/address.hpp>
+#include <boost/container_hash/hash.hpp>
 
 #include <algorithm>
 #include <set>
@@ -221,6 +224,15 @@ void node_table::remember(cluster_node const& n) {
 //
 // Status
 //
+
+std::uint64_t node_table::layout() const {
+    std::size_t hash = 0;
+    for (unsigned slot = 0; slot < protocol::hash_slots; ++slot) {
+        auto const* const owner = owner_of(slot);
+        boost::hash_combine(hash, owner == nullptr ? none : owner->number());
+    }
+    return hash;
+}
 
 std::vector<cluster_board::node> node_table::board() const {
     std::vector<cluster_board::node> nodes;

@@ -10,6 +10,7 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,8 @@ public:
     /// True once there was a map.
     bool has_map() const { return has_map_; }
     std::size_t unserved() const { return map_.unserved(); }
+    /// Changes, almost certainly, when a slot gets another owner.
+    std::uint64_t layout() const;
     cluster_node* owner_of(unsigned slot) const {
         auto const node = map_.owner(slot);
         return node == none ? nullptr : at(places_[node]);

@@ -62,6 +62,11 @@ public:
     }
     bool settled() const override { return link_->settled(); }
 
+    scan_plan plan_scan() const override { return link_->plan_scan(); }
+    std::string scan_problem(std::uint16_t node) const override {
+        return available() ? link_->scan_problem(node) : reason_message();
+    }
+
     void ask_time_now() override { link_->ask_time_now(); }
     void excuse_jump() override { link_->excuse_jump(); }
     void our_clock_stood_still(lease_clock::time_point from, lease_clock::time_point until,

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast::redis {
 
@@ -56,6 +57,19 @@ protected:
     ~instance_owner() = default;
 };
 
+/// The servers that have the keys of an instance between them. Neither a server nor a gap: the
+/// servers are not known yet, and on_available() or on_unavailable() will tell.
+struct scan_plan {
+    struct server {
+        std::uint16_t node = 0; ///< for command_args::node
+        std::string name{};     ///< empty: the instance is this one server
+    };
+    std::vector<server> servers{};
+    /// Another value: keys may have moved from one server to another meanwhile.
+    std::uint64_t layout = 0;
+    std::string gap{}; ///< why some keys are at none of the servers; empty if all are at one
+};
+
 struct instance_counts {
     std::atomic<std::uint64_t> commands{0}, batches{0}, releases_dropped{0};
 };
@@ -92,6 +106,15 @@ public:
     virtual bool serves(std::string_view /*key*/) const { return true; }
     /// True for a Cluster. A key that migrates is deleted at its old node, and pushed as changed.
     virtual bool moves_keys() const { return false; }
+    /// The servers to scan for all keys.
+    virtual scan_plan plan_scan() const {
+        return {.servers = {{.node = 0, .name = {}}}, .gap = {}};
+    }
+    /// Why the server with this number cannot be scanned now. Empty if it can: only then a scan may
+    /// be submitted.
+    virtual std::string scan_problem(std::uint16_t /*node*/) const {
+        return available() ? std::string() : reason_message();
+    }
     /// The reason why the instance cannot be asked, or may not grant. errc{} if it can and may.
     virtual errc reason() const = 0;
     virtual std::string reason_message() const = 0;

@@ -20,6 +20,7 @@ bool is_reply_to_asking(pending_command const& c) {
 /// True if a refusal in the present reply means that the command was not executed. The replies of a
 /// contender that follow the first are to reading commands.
 bool decides(pending_command const& c) {
+    if (c.command == protocol::command::scan) return false; // concerns no slot
     if (c.command != protocol::command::contend) return true;
     return c.replies == c.owner->kind().replies(c.command, c.words.tracked);
 }

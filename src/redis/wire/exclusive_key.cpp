@@ -117,6 +117,8 @@ void encode(codec::request& request, command c, wording w, command_args const& a
         return encode_inspect(request, a);
     case command::survey:
         return encode_survey(request, w, a);
+    case command::scan: // no lock's: see redis/scan
+        break;
     }
 }
 

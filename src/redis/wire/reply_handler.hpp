@@ -38,6 +38,7 @@ struct command_args {
     std::uint64_t number = 0; ///< the tenure's number, or the hint
     // Of a fair lock:
     line_place place = line_place::newcomer;
+    std::uint16_t node = 0;                    ///< scan: see redis/server/instance.hpp
     std::chrono::milliseconds reserved_for{0}; ///< when the turn of the process comes
     std::chrono::milliseconds in_line_for{0};  ///< if the process does not ask again
 
@@ -56,12 +57,13 @@ struct answer {
     /// contend for a fair lock, refused: the turn has come since. A push that follows is for the
     /// turn, not for each change.
     bool called = false;
-    /// A grant with a fence, survey: the instance's counter; 0 if there is none.
+    /// A grant with a fence, survey: the instance's counter; 0 if there is none. scan: the next
+    /// cursor.
     std::uint64_t number = 0;
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
     bool present = false;      ///< survey: there is a key
     /// survey: the key's value, or as much of it as a token has bytes. Valid during the call.
-    /// Without a value the server does not show it; it may be empty.
+    /// Without a value the server does not show it; it may be empty. scan: the keys, packed.
     std::optional<std::string_view> value{};
 };
 

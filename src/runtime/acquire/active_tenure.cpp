@@ -55,6 +55,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
     case command::inspect:
     case command::track:
     case command::survey:
+    case command::scan:
         break;
     }
     // After the try, a command that is sent again could overtake an extension or a healing.

@@ -63,6 +63,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , inspector_(shared(), surveyor_)
     , watcher_(shared(), surveyor_)
     , remover_(shared(), surveyor_, *this, options.max_ttl)
+    , lister_(shared())
     , readiness_(shared())
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl)
     , ages_(options.max_ttl) {
@@ -184,6 +185,7 @@ void engine::on_unavailable(unsigned instance) {
         check_clock();
         acquirer_.on_unavailable(instance);
         watcher_.on_came_or_went(instance);
+        lister_.on_came_or_went(instance);
     });
 }
 
@@ -193,6 +195,7 @@ void engine::on_available(unsigned instance) {
     turn_.run([&] {
         acquirer_.on_available();
         watcher_.on_came_or_went(instance);
+        lister_.on_came_or_went(instance);
     });
 }
 
@@ -237,6 +240,10 @@ private:
     void start(drain_call&) const { e.start_drain(op); }
     void start(inspect_call&) const { e.inspector_.start(op); }
     void start(wait_change_call&) const { e.watcher_.start(op); }
+    void start(list_call&) const {
+        if (e.stopping_) return e.completer_.complete(op, errc::shut_down);
+        e.lister_.start(op);
+    }
     void start(release_key_call&) const { e.remover_.start_release(op); }
     void start(force_release_call&) const { e.remover_.start_force(op); }
     // Never submitted.

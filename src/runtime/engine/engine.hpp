@@ -5,8 +5,8 @@
 //     lease_keeper   tenures that were won, and their leases
 //     tenure_leader  decides which of these two handles an event of a tenure
 //
-// Three more take the calls on a key that are not its lock's: the inspector, the key_watcher and
-// the key_remover.
+// Four more take the calls that concern no lock of this client: the inspector, the key_watcher, the
+// key_remover and the lister.
 //
 // Everything but the inbox happens on one executor, in turns. The executor is a strand unless
 // client_options::thread_safe is off. A turn takes the calls that have come in, and lets the
@@ -41,6 +41,7 @@
 #include "runtime/keys/inspector.hpp"
 #include "runtime/keys/key_remover.hpp"
 #include "runtime/keys/key_watcher.hpp"
+#include "runtime/keys/lister.hpp"
 #include "runtime/keys/surveyor.hpp"
 #include "runtime/lease/lease_keeper.hpp"
 #include "runtime/lease/lease_record.hpp"
@@ -253,6 +254,7 @@ private:
     inspector inspector_;
     key_watcher watcher_;
     key_remover remover_;
+    lister lister_;
     readiness readiness_;
 
     // On the executor alone.

@@ -30,6 +30,7 @@ void engine::begin_shutdown(errc left_over) {
     if (std::exchange(stopping_, true)) return;
     refuse_waiting();
     watcher_.shut_down();
+    lister_.shut_down();
     timers_.cancel(drain_limit_);
     timers_.schedule(shutdown_limit_, turn_.time() + 2 * instance_timeout_);
     auto const lost = draining_ && counters::get(counters_.lost) != lost_before_drain_;

@@ -145,6 +145,18 @@ struct force_release_call {
     redis::reply_handler* job = nullptr;
 };
 
+class list_job;
+
+struct list_call {
+    static constexpr bool ends_when_cancelled = true;
+
+    static constexpr bool needs_timer() { return true; }
+
+    detail::list_handler handler{};
+    /// The call alone owns it: the answers that come after the call are dropped.
+    std::shared_ptr<list_job> job{};
+};
+
 //
 // Ended, until the handler is called in place
 //
@@ -163,7 +175,7 @@ struct ended_release {
 using any_call =
     std::variant<std::monostate, acquire_call, release_call, extend_call, wait_end_call, renew_call,
                  detach_call, ready_call, shutdown_call, drain_call, inspect_call, wait_change_call,
-                 release_key_call, force_release_call, ended_acquire, ended_release>;
+                 release_key_call, force_release_call, list_call, ended_acquire, ended_release>;
 static_assert(std::is_nothrow_move_constructible_v<any_call> &&
               std::is_nothrow_move_assignable_v<any_call>);
 

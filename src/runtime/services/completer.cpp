@@ -25,6 +25,8 @@ void completer::complete(operation& op, errc cause, report_ptr report) {
                 send<Call>(op, make_error(cause, std::move(report)));
             } else if constexpr (call_with<Call, detail::inspect_handler>) {
                 send<Call>(op, error(cause), key_report());
+            } else if constexpr (call_with<Call, detail::list_handler>) {
+                send<Call>(op, error(cause), list_report());
             } else if constexpr (call_with<Call, detail::end_handler>) {
                 send<Call>(op, error(cause), lease_end::none);
             } else if constexpr (call_with<Call, detail::release_handler>) {
@@ -47,6 +49,10 @@ void completer::complete(operation& op, errc cause, key_report r) {
                 send<Call>(op, error(cause), std::move(r));
         },
         op.call);
+}
+
+void completer::complete(operation& op, list_report r) {
+    send<list_call>(op, error(), std::move(r));
 }
 
 void completer::complete(operation& op, lease_end how) {

@@ -13,6 +13,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lease_end.hpp>
+#include <holdfast/list_report.hpp>
 
 #include "runtime/services/call.hpp"
 #include "runtime/services/counters.hpp"
@@ -46,6 +47,7 @@ public:
     void complete(operation&, detail::lease_ref);
     void complete(operation&, release_result);
     void complete(operation&, errc, key_report);
+    void complete(operation&, list_report);
     /// A wait for the end of a lease is over.
     void complete(operation&, lease_end);
     /// Ends an operation without calling its handler.

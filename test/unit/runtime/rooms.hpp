@@ -60,6 +60,7 @@ public:
     bool available() const override { return up; }
     bool may_grant() const override { return up && votes; }
     bool connected() const override { return up; }
+    redis::scan_plan plan_scan() const override { return servers; }
     errc reason() const override { return up ? errc{} : errc::unreachable; }
     std::string reason_message() const override { return up ? "" : "unplugged"; }
     std::optional<lease_clock::time_point> waits_since() const override { return std::nullopt; }
@@ -97,6 +98,7 @@ public:
     bool up = true;
     bool votes = true; ///< false: in quarantine
     int missed = 0;    ///< pushes
+    redis::scan_plan servers{.servers = {{.node = 0, .name = {}}}, .gap = {}};
     std::deque<question> questions;
     redis::instance_counts counted;
 };

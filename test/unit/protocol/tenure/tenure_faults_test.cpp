@@ -159,6 +159,7 @@ private:
         case command::inspect:
         case command::track:
         case command::survey:
+        case command::scan:
             break;
         }
         take(machine_.answer(delivered.c, delivered.extension, i, v, at(now_)));
