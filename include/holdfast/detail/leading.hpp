@@ -73,6 +73,9 @@ asio::awaitable<Value, Executor> leading(lock on, Body body, Trouble on_trouble,
     asio::use_awaitable_t<Executor> const token;
     std::chrono::nanoseconds pause = first_lead_pause;
     for (;;) {
+        // A signal may have come between two sections.
+        auto const state = co_await asio::this_coro::cancellation_state;
+        if (state.cancelled() != asio::cancellation_type::none) throw_error(errc::cancelled);
         std::exception_ptr thrown;
         led_body<Value, Executor, Body> inner{body, thrown};
         auto const begun = lease_clock::now();
@@ -87,8 +90,6 @@ asio::awaitable<Value, Executor> leading(lock on, Body body, Trouble on_trouble,
         }
         auto const found = thrown_error(failure);
         if (failure == thrown || !outlasts(found)) std::rethrow_exception(failure);
-        auto const state = co_await asio::this_coro::cancellation_state;
-        if (state.cancelled() != asio::cancellation_type::none) throw_error(errc::cancelled);
         if (found == errc::wait_timeout) continue; // somebody else leads
         on_trouble(found);
         // The call itself waits in an outage. Where it does not, the error is a permanent one.

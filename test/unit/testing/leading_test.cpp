@@ -162,7 +162,38 @@ BOOST_AUTO_TEST_CASE(a_cancellation_ends_a_candidate_and_a_leader) {
     BOOST_TEST(!one.holds("leader"));
 }
 
-// Another client, so a wait for its key is what the instance tells.
+BOOST_AUTO_TEST_CASE(a_cancellation_between_two_terms_ends_it) {
+    holdfast::testing::instance one;
+    test_client a({one.address()});
+    asio::cancellation_signal signal;
+    ending end;
+    auto terms = 0;
+    auto const body = [&](lease&) -> asio::awaitable<int> {
+        ++terms;
+        BOOST_TEST(one.erase("leader"));
+        (void)co_await wait_for_signal();
+        throw system_error(asio::error::operation_aborted);
+    };
+    auto const stop = [&](error const&) { signal.emit(asio::cancellation_type::terminal); };
+    lead(a.locks.make_lock("leader", {.ttl = 300ms}), body, stop,
+         asio::bind_cancellation_slot(signal.slot(), end.take()));
+    BOOST_REQUIRE(a.until([&] { return end.done; }));
+    BOOST_TEST(is_cancellation(end.code()), end.code().message());
+    BOOST_TEST(terms == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_cancellation_ends_a_pause) {
+    holdfast::testing::instance one;
+    test_client a({address("redis://app:wrong@" + one.address().to_string())});
+    candidate c(a);
+    BOOST_REQUIRE(a.until([&] { return !c.troubles.empty(); }));
+    a.context.poll();
+    c.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(a.until([&] { return c.end.done; }));
+    BOOST_TEST(is_cancellation(c.end.code()), c.end.code().message());
+    BOOST_TEST(c.troubles.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(a_permanent_error_is_told_and_tried_again) {
     holdfast::testing::instance one;
     test_client a({address("redis://app:wrong@" + one.address().to_string())});
