@@ -39,6 +39,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/runtime/engine/inbox_test.cpp
     unit/protocol/instance_set_test.cpp
     unit/testing/instances_test.cpp
+    unit/testing/leading_test.cpp
     unit/protocol/key/key_removal_test.cpp
     unit/protocol/key/key_survey_test.cpp
     unit/protocol/waiting/key_tracker_test.cpp

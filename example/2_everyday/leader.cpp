@@ -3,9 +3,8 @@
 // dies, hangs or loses the servers, another one leads after the ttl.
 //   leader NAME 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379
 #include <holdfast/client.hpp>
-#include <holdfast/with_lock.hpp>
+#include <holdfast/lead.hpp>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -35,30 +34,16 @@ asio::awaitable<void> job(std::string const& name, holdfast::lease const& lease)
     }
 }
 
-// Returns why this machine does not lead any more.
-asio::awaitable<std::string> lead_once(std::string const& name, holdfast::lock const& leadership) {
-    try {
-        co_await holdfast::with_lock(
-            leadership,
-            [&](holdfast::lease& lease) -> asio::awaitable<void> { return job(name, lease); });
-        co_return "the job is done";
-    } catch (holdfast::system_error const& e) {
-        auto const lost = e.code() == holdfast::errc::lease_lost;
-        if (!lost && e.code() != holdfast::error_condition::unavailable) throw;
-        co_return e.what();
-    }
-}
-
+// Ends when it is cancelled.
 asio::awaitable<void> serve(std::string const& name, holdfast::client& locks) {
     // The ttl is how long nobody leads after a leader died.
     auto const leadership = locks.make_lock("nightly-job", {.ttl = 2s, .fencing = true});
-    asio::steady_timer pause(locks.get_executor());
-    for (;;) {
-        auto const reason = co_await lead_once(name, leadership);
-        std::cout << name << " does not lead: " << reason << std::endl;
-        pause.expires_after(500ms); // in an outage each try fails at once
-        co_await pause.async_wait();
-    }
+    co_await holdfast::lead(
+        leadership,
+        [&](holdfast::lease& lease) -> asio::awaitable<void> { return job(name, lease); },
+        [&](holdfast::error const& e) {
+            std::cout << name << " does not lead: " << e.what() << std::endl;
+        });
 }
 
 int main(int argc, char** argv) {

@@ -14,6 +14,7 @@
 #include <holdfast/fwd.hpp>
 #include <holdfast/key_report.hpp>
 #include <holdfast/latency_histogram.hpp>
+#include <holdfast/lead.hpp>
 #include <holdfast/lease.hpp>
 #include <holdfast/lease_end.hpp>
 #include <holdfast/lease_token.hpp>

@@ -1,3 +1,4 @@
+#include <holdfast/lead.hpp>
 #include <holdfast/with_lock.hpp>
 
 #include <algorithm>
@@ -12,6 +13,21 @@ std::chrono::nanoseconds cancel_margin_of(lease const& held) noexcept {
     auto const longest =
         options.max_hold.count() == 0 ? options.ttl : std::min(options.ttl, options.max_hold);
     return longest / 10;
+}
+
+error thrown_error(std::exception_ptr const& e) noexcept {
+    try {
+        std::rethrow_exception(e);
+    } catch (lock_error const& thrown) {
+        return thrown.failure();
+    } catch (...) {
+        return {};
+    }
+}
+
+bool outlasts(error const& e) noexcept {
+    return e == errc::wait_timeout || e == errc::lease_lost || e == errc::granted_too_late ||
+           e == error_condition::unavailable;
 }
 
 error_code thrown_code(std::exception_ptr const& e) noexcept {

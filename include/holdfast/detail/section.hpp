@@ -75,6 +75,8 @@ struct ends_section {
 
 /// The code of a system_error; none for any other exception.
 HOLDFAST_API error_code thrown_code(std::exception_ptr const&) noexcept;
+/// The error of a lock_error; none for any other exception.
+HOLDFAST_API error thrown_error(std::exception_ptr const&) noexcept;
 inline bool is_cancellation(std::exception_ptr const& e) noexcept {
     return thrown_code(e) == boost::system::errc::operation_canceled;
 }
