@@ -17,6 +17,7 @@ enum class reported_call : std::uint8_t {
     acquire, ///< lock::acquire() and its variants, and with_lock()
     extend,  ///< lease::extend(), and the watchdog
     release, ///< lease::release(), and the destructor of a lease
+    ready,   ///< client::wait_ready()
 };
 
 /// The answer of one instance to a call.
@@ -30,7 +31,7 @@ enum class instance_outcome : std::uint8_t {
     quarantined,  ///< its votes do not count for now: see instance_state::quarantined
     unreplicated, ///< too few of its replicas have the grant: see instance_state::unreplicated
     not_needed,   ///< up; the call was decided without its vote
-    done,         ///< extend, release: did so; adopt: has the lease
+    done,         ///< extend, release: did so; adopt: has the lease; ready: can lock
     missing,      ///< extend, release: does not have our key any more; adopt: not this lease
 };
 
@@ -59,7 +60,7 @@ struct instance_report {
 ///
 /// @par Thread safety  Distinct objects: safe.
 struct HOLDFAST_API acquire_report {
-    std::string key;                             ///< with the client's prefix
+    std::string key;                             ///< with the client's prefix; ready: empty
     reported_call call = reported_call::acquire; ///< the call that failed
     unsigned quorum = 0;                         ///< instances that have to grant
     /// Instances that were up and had a vote at the end. A Cluster counts if the primary of the key

@@ -16,7 +16,8 @@ namespace holdfast {
 
 /// Runs `body` under the lock, unless a client has begun to do so within `interval` before: at most
 /// once in an interval, over all programs that use this call on this key. The interval counts from
-/// the start, so a job that is called every hour, and takes ten minutes, runs every hour.
+/// the start, so a job that is called every hour, and takes ten minutes, runs every hour. The start
+/// is the moment at which the instances note it; the body begins when their answers are here.
 ///
 /// @code
 /// holdfast::start_report run = co_await holdfast::at_most_every(
@@ -40,7 +41,7 @@ namespace holdfast {
 /// a minute at most. Timers of different machines are that different: without this, an hourly timer
 /// that fires a moment early would skip every second hour.
 ///
-/// @param interval  1 s to 366 days. All programs should give the same: the mark of the one that
+/// @param interval  1 s to 24 days. All programs should give the same: the mark of the one that
 /// ran
 ///     counts.
 /// @param on  The lock. Its key with `:last` behind it is the mark: no lock of its own.
@@ -50,8 +51,10 @@ namespace holdfast {
 /// @par Errors  As of with_lock(). A lock that is held is none: the call waits for a second, and
 /// then
 ///     says who runs (start_report::running). If `body` throws, its exception is the result, and
-///     the interval counts all the same: at most once. To let another machine try at once, catch
-///     the exception in `body`, and release the mark with client::force_release(KEY + ":last").
+///     the interval counts all the same: at most once. A mark that another
+///     program has made without an end is errc::contended. To let another machine try at once,
+///     catch the exception in `body`, and release the mark with client::force_release(KEY +
+///     ":last").
 /// @par Cancellation, executor, lifetimes  As of with_lock().
 /// @throws system_error  From the call itself: errc::invalid_options for the interval,
 ///     errc::invalid_key for a key that is too long for its mark; what() names the value. Else as

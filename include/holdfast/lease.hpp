@@ -128,7 +128,8 @@ public:
     /// lost for all its objects, even for one that was released before. Reads the clock; no I/O.
     lease_end ended_by() const noexcept;
     /// For so long the event loop stood still about the deadline of a lease that expired, so that
-    /// its extension was late. Zero if it did not. A text of the lease (operator<<) says it too.
+    /// its extension was late. Zero if it did not, and without a watchdog or with max_hold. A text
+    /// of the lease (operator<<) says it too.
     std::chrono::nanoseconds stalled() const noexcept;
 
     /// The time at which the lease ends unless it is extended.
@@ -160,7 +161,7 @@ public:
     /// lease lasts until the last object has been released or destroyed, and that ends an extend()
     /// under way. release() of an object that is not the last gives up that object alone, without
     /// I/O, and says whether the lease had lasted until then. All else concerns all objects of the
-    /// lease. Costs an allocation.
+    /// lease, also through an object that was released, while others are left. Costs an allocation.
     /// @throws system_error  errc::lease_released for an empty lease, or one that was released.
     lease share() const;
 

@@ -5,6 +5,7 @@
 #include <holdfast/detail/section.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lease.hpp>
+#include <holdfast/lease_end.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/wait_limit.hpp>
 
@@ -102,14 +103,17 @@ template <class Body,
 /// @par Errors, cancellation, executor  As with_lock(), after its acquire. A cancellation that
 /// comes
 ///     before `body` is called releases the lease, and is errc::cancelled.
-/// @throws system_error  From the call itself: errc::lease_released for an empty lease;
-///     errc::shut_down when its context has been destroyed.
+/// A lease that is lost before `body` is called is errc::lease_lost, and `body` is not called. A
+/// body that releases or detaches the lease goes on without it.
+/// @throws system_error  From the call itself: errc::lease_released for a lease that is empty, or
+/// was
+///     released or detached; errc::shut_down when its context has been destroyed.
 template <class Body,
           boost::asio::completion_token_for<typename detail::section_traits<Body>::signature>
               Token = boost::asio::deferred_t>
 [[nodiscard]] auto with_lease(lease&& held, Body&& body, Token&& token = {}) {
     detail::check_body<Body>();
-    if (!held) throw_error(errc::lease_released);
+    if (held.ended_by() == lease_end::released) throw_error(errc::lease_released);
     auto const executor = detail::access::data_of(held)->lock->executor();
     detail::require_context(executor);
     return boost::asio::async_initiate<Token, typename detail::section_traits<Body>::signature>(

@@ -42,6 +42,8 @@ char const* negation(reported_call c) {
         return " not extended: ";
     case reported_call::release:
         return " not released: ";
+    case reported_call::ready:
+        return "not ready: ";
     }
     return " not acquired: ";
 }
@@ -98,9 +100,10 @@ std::string verdict(acquire_report const& r) {
     // An adoption asks for a lease that is there.
     auto const adopts =
         count([](instance_report const& i) { return i.outcome == instance_outcome::missing; }) > 0;
-    auto const* const acts = r.call != reported_call::acquire ? " did so"
-                             : adopts                         ? " have the lease"
-                                                              : " granted it";
+    auto const* const acts = r.call == reported_call::ready     ? " can lock"
+                             : r.call != reported_call::acquire ? " did so"
+                             : adopts                           ? " have the lease"
+                                                                : " granted it";
     return detail::instances_words(count(agrees), all) + acts + needed;
 }
 
@@ -145,10 +148,11 @@ char const* to_string(instance_outcome o) noexcept {
 }
 
 std::string acquire_report::to_string() const {
-    auto text = "lock " + quoted(key) + negation(call) + verdict(*this);
+    auto text = call == reported_call::ready ? std::string() : "lock " + quoted(key);
+    text += negation(call) + verdict(*this);
     if (call == reported_call::acquire)
         text += ", after " + std::to_string(attempts) + (attempts == 1 ? " try" : " tries");
-    text += " in " + detail::duration_words(waited);
+    if (call != reported_call::ready) text += " in " + detail::duration_words(waited);
     char const* separator = ": ";
     for (auto const& i : instances) text += std::exchange(separator, "; ") + describe(i);
     return text;

@@ -37,9 +37,9 @@ std::string start_report::to_string() const {
     if (ran) {
         text += "ran";
     } else if (since) {
-        text += (running ? "running, began " : "began ") + rounded(*since) + " ago" + at;
+        text += (running ? "held, began " : "began ") + rounded(*since) + " ago" + at;
     } else {
-        text += (running ? "running" : "began before") + at;
+        text += (running ? "held" : "began before") + at;
     }
     if (due) text += ", due in " + rounded(*due);
     return text;
@@ -68,13 +68,14 @@ std::chrono::milliseconds longest_early(std::chrono::milliseconds interval) noex
     return std::min<std::chrono::milliseconds>(interval / 60, std::chrono::minutes(1));
 }
 
-start_report report_of_run(lock const& of, std::chrono::milliseconds interval) {
+start_report report_of_run(lock const& of, std::chrono::milliseconds interval,
+                           std::chrono::nanoseconds took) {
     start_report r;
     r.key = of.key();
     r.ran = true;
     r.holder = access::state_of(of)->engine().holder_label();
-    r.since = std::chrono::milliseconds(0);
-    r.due = interval;
+    r.since = std::chrono::duration_cast<std::chrono::milliseconds>(took);
+    r.due = std::max(interval - *r.since, std::chrono::milliseconds(0));
     return r;
 }
 

@@ -66,7 +66,7 @@ lease_end lease::ended_by() const noexcept {
 std::chrono::nanoseconds lease::stalled() const noexcept {
     if (ended_by() != lease_end::expired) return {};
     auto const& data = *share_->data();
-    return data.lock->engine().stalls().behind(data.deadline.load(std::memory_order_acquire));
+    return data.lock->engine().stalls().behind(data);
 }
 
 void lease::detach() {

@@ -42,6 +42,7 @@ kind kind_of(failed_event const& e) {
     case reported_call::release:
         return kind::release_failed;
     case reported_call::acquire:
+    case reported_call::ready: // is no event
         break;
     }
     auto const refused =

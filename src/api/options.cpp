@@ -112,7 +112,8 @@ void check_key(std::string_view prefix, std::string_view key) {
 }
 
 void check_interval(std::chrono::milliseconds interval) {
-    check_range("interval", interval, std::chrono::seconds(1), std::chrono::hours(366 * 24));
+    // In milliseconds, a tenure has 31 bits for a ttl.
+    check_range("interval", interval, std::chrono::seconds(1), std::chrono::hours(24 * 24));
 }
 
 void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl) {

@@ -70,6 +70,8 @@ BOOST_AUTO_TEST_CASE(at_the_limit_the_report_names_what_is_missing) {
     BOOST_REQUIRE(client.until([&] { return w.done(); }));
     BOOST_TEST((*w.result == errc::unreachable), w.result->what());
     BOOST_TEST(contains(w.result->what(), servers[1].address()), w.result->what());
+    BOOST_TEST(w.result->what().starts_with("not ready: 1 of 3 instances is up, 2 are needed: "),
+               w.result->what());
     BOOST_REQUIRE(w.result->report() != nullptr);
     BOOST_TEST(w.result->report()->up == 1U);
 }

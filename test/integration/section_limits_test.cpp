@@ -158,10 +158,33 @@ BOOST_AUTO_TEST_CASE(a_cancelled_section_of_a_lease_cancels_its_body_and_release
 }
 
 BOOST_AUTO_TEST_CASE(a_section_needs_a_lease) {
+    fleet servers(3);
+    test_client client(servers);
+    auto released = client.hold("k"), detached = client.hold("d");
+    BOOST_TEST(client.releases(released));
+    detached.detach();
     section_run s;
-    BOOST_CHECK_EXCEPTION((void)with_lease(lease(), s.body, s.end.take()), system_error,
-                          [](system_error const& e) { return e.code() == errc::lease_released; });
+    for (auto* const each : {&released, &detached, static_cast<lease*>(nullptr)}) {
+        lease none;
+        auto& held = each == nullptr ? none : *each;
+        BOOST_CHECK_EXCEPTION(
+            (void)with_lease(std::move(held), s.body, s.end.take()), system_error,
+            [](system_error const& e) { return e.code() == errc::lease_released; });
+    }
     BOOST_TEST(!s.end.done);
+    BOOST_TEST(!s.entered);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_is_lost_already_calls_no_body) {
+    fleet servers(3);
+    test_client client(servers);
+    auto held = client.hold("k", unwatched(200ms));
+    BOOST_REQUIRE(client.until([&] { return held.ended_by() == lease_end::expired; }));
+    section_run s;
+    with_lease(std::move(held), s.body, s.end.take());
+    BOOST_REQUIRE(client.until([&] { return s.end.done; }));
+    BOOST_TEST((s.end.code() == errc::lease_lost), s.end.code().message());
+    BOOST_TEST(!s.entered);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

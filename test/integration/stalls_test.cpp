@@ -84,6 +84,18 @@ BOOST_AUTO_TEST_CASE(a_lease_that_was_not_lost_has_no_stall_behind_it) {
     BOOST_TEST(held.stalled().count() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_stall_before_a_lease_has_not_ended_it) {
+    fleet servers(3);
+    stall_log log;
+    test_client client(servers, observed(log));
+    auto first = client.hold("first", {.ttl = 500ms});
+    stand_still(800ms);
+    BOOST_REQUIRE(client.until([&] { return !log.stalls.empty(); }));
+    auto held = client.hold("k", {.ttl = 500ms, .max_hold = 300ms});
+    BOOST_REQUIRE(client.until([&] { return held.ended_by() == lease_end::expired; }));
+    BOOST_TEST((held.stalled() == 0ns));
+}
+
 BOOST_AUTO_TEST_CASE(a_loop_that_is_blocked_again_and_again_is_told_a_few_times) {
     fleet servers(1);
     stall_log log;

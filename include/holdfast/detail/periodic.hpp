@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_DETAIL_PERIODIC_HPP
 #define HOLDFAST_DETAIL_PERIODIC_HPP
 
+#include <holdfast/clock.hpp>
 #include <holdfast/detail/access.hpp>
 #include <holdfast/detail/api.hpp>
 #include <holdfast/detail/initiate.hpp>
@@ -43,7 +44,9 @@ inline constexpr std::chrono::seconds longest_look{1};
 HOLDFAST_API lock make_start_mark(lock const& of, std::chrono::milliseconds interval);
 /// How long a call waits for the end of an interval that is nearly over.
 HOLDFAST_API std::chrono::milliseconds longest_early(std::chrono::milliseconds interval) noexcept;
-HOLDFAST_API start_report report_of_run(lock const& of, std::chrono::milliseconds interval);
+/// `took`: since the mark was taken.
+HOLDFAST_API start_report report_of_run(lock const& of, std::chrono::milliseconds interval,
+                                        std::chrono::nanoseconds took);
 /// The last run, by its mark.
 HOLDFAST_API start_report report_of(key_report const& mark, lock const& of,
                                     std::chrono::milliseconds interval);
@@ -60,25 +63,36 @@ struct marked_body {
     lock const& mark;
     std::chrono::milliseconds interval;
     Body& body;
+    bool& entered; ///< the lock is ours
 
     asio::awaitable<start_report, Executor> operator()(lease& held) const {
+        entered = true;
+        auto begun = lease_clock::now();
         auto taken = co_await mark.try_acquire(asio::as_tuple(asio::deferred));
         if (std::get<0>(taken) == errc::contended) {
             auto const seen = co_await inspect();
             auto found = report_of(seen, on, interval);
-            if (!found.due || *found.due > longest_early(interval)) co_return found;
-            auto second = co_await mark.try_acquire_for(*found.due + longest_look,
-                                                        asio::as_tuple(asio::deferred));
+            // A mark without an end is none of ours.
+            if (seen.state == key_state::held && !found.due) throw_error(std::get<0>(taken));
+            // Without a mark by now, its time has come.
+            auto const early = found.due.value_or(std::chrono::milliseconds(0));
+            if (early > longest_early(interval)) co_return found;
+            auto second =
+                co_await mark.try_acquire_for(early + longest_look, asio::as_tuple(asio::deferred));
             taken = std::move(second);
+            begun = lease_clock::now();
             if (std::get<0>(taken) == errc::wait_timeout) {
                 auto const now = co_await inspect();
                 co_return report_of(now, on, interval);
             }
         }
         if (std::get<0>(taken)) throw_error(std::get<0>(taken));
+        // A call that is cancelled by now begins nothing: the mark goes with its lease.
+        auto const state = co_await asio::this_coro::cancellation_state;
+        if (state.cancelled() != asio::cancellation_type::none) throw_error(errc::cancelled);
         std::get<1>(taken).detach();
         co_await std::invoke(body, held);
-        auto done = report_of_run(on, interval);
+        auto done = report_of_run(on, interval, lease_clock::now() - begun);
         co_return done;
     }
 
@@ -98,12 +112,14 @@ asio::awaitable<start_report, Executor> periodic(lock on, lock mark,
     co_await asio::this_coro::throw_if_cancelled(false);
     co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
     listen(*stop);
-    marked_body<Executor, Body> inner{on, mark, interval, body};
+    auto entered = false;
+    marked_body<Executor, Body> inner{on, mark, interval, body, entered};
     asio::use_awaitable_t<Executor> const token;
     auto ended = co_await start_section(on, {longest_look}, inner, asio::as_tuple(token));
     auto const& failure = std::get<0>(ended);
     if (!failure) co_return std::move(std::get<1>(ended));
-    if (thrown_code(failure) != errc::wait_timeout) std::rethrow_exception(failure);
+    // The body may throw the same.
+    if (entered || thrown_code(failure) != errc::wait_timeout) std::rethrow_exception(failure);
     auto const seen = co_await inner.inspect();
     auto found = report_of(seen, on, interval);
     found.running = true;

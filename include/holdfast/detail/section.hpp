@@ -141,6 +141,7 @@ asio::awaitable<Value, Executor> section(From from, Body body, std::shared_ptr<s
     if constexpr (std::is_same_v<From, has_lease>) {
         held = std::move(from.held);
         stop->listening = true;
+        if (is_loss(held.ended_by())) throw_error(errc::lease_lost);
     } else {
         listen(*stop);
         auto acquired =

@@ -16,6 +16,7 @@ round_record readiness::round_of(instance_set there) const {
     round_record r;
     auto const quorum = redlock_rules::quorum(instances_.size(), there.size());
     r.votes = protocol::tally(instances_.size(), quorum, there);
+    (there & ready()).for_each([&](unsigned i) { r.votes.count(i, protocol::verdict::yes); });
     return r;
 }
 
@@ -59,8 +60,11 @@ void readiness::fail(operation& op, round_record const& round) {
     completer::report_ptr report;
     // If that fails, the caller gets the code alone.
     turn_.attempt([&] {
-        report_input const input{
-            .key = {}, .asked = {}, .round = round, .instances = instances_.snapshots(round, {})};
+        report_input const input{.key = {},
+                                 .call = reported_call::ready,
+                                 .asked = {},
+                                 .round = round,
+                                 .instances = instances_.snapshots(round, {})};
         report = std::make_shared<acquire_report const>(build_report(input));
     });
     completer_.complete(op, cause, std::move(report));

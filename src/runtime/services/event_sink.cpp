@@ -30,7 +30,7 @@ void event_sink::lost(detail::lease_data const& l, lease_clock::duration held) c
     e.held = held;
     e.cause = l.over.load(std::memory_order_relaxed);
     if (e.cause == lease_end::expired)
-        e.stalled = counters_.stalls.behind(l.deadline.load(std::memory_order_relaxed));
+        e.stalled = counters_.stalls.behind(l);
     notify(&observer::on_lost, e);
 }
 

@@ -3,6 +3,7 @@
 #define HOLDFAST_RUNTIME_STALL_RECORD_HPP
 
 #include <holdfast/clock.hpp>
+#include <holdfast/detail/lease_data.hpp>
 #include <holdfast/observer.hpp>
 
 #include <atomic>
@@ -31,11 +32,22 @@ public:
     }
     lease_clock::duration last() const noexcept { return length_.load(std::memory_order_relaxed); }
     /// The length of the last stall, if a lease with this deadline ended because of it; else zero.
-    lease_clock::duration behind(lease_clock::time_point deadline) const noexcept {
+    /// `since`: when the lease was acquired, or last extended.
+    lease_clock::duration behind(lease_clock::time_point deadline,
+                                 lease_clock::time_point since) const noexcept {
         auto const length = length_.load(std::memory_order_relaxed);
         auto const ended = ended_.load(std::memory_order_relaxed);
-        auto const near = ended - length <= deadline && deadline <= ended + length;
+        auto const near = ended - length <= deadline && deadline <= ended + length && ended > since;
         return near ? length : lease_clock::duration::zero();
+    }
+
+    /// The same for a lease that has expired. A lease that the watchdog does not extend ends in its
+    /// time, and so may one with a max_hold.
+    lease_clock::duration behind(detail::lease_data const& l) const noexcept {
+        auto const& options = l.lock->options();
+        auto const deadline = l.deadline.load(std::memory_order_acquire);
+        auto const extended = options.watchdog && options.max_hold.count() == 0;
+        return extended ? behind(deadline, deadline - options.ttl) : lease_clock::duration::zero();
     }
 
 private:

@@ -67,16 +67,16 @@ BOOST_AUTO_TEST_CASE(the_longest_and_the_last_are_kept_whether_told_or_not) {
 // it.
 BOOST_AUTO_TEST_CASE(a_stall_is_behind_the_leases_whose_deadlines_are_near) {
     stall_record r;
-    BOOST_TEST((r.behind(start) == 0ns));
+    BOOST_TEST((r.behind(start, start - 1h) == 0ns));
     note(r, 2s);
-    BOOST_TEST((r.behind(start - 2s - 1ns) == 0ns));
-    BOOST_TEST((r.behind(start - 2s) == 2s));
-    BOOST_TEST((r.behind(start) == 2s));
-    BOOST_TEST((r.behind(start + 2s) == 2s));
-    BOOST_TEST((r.behind(start + 2s + 1ns) == 0ns));
+    BOOST_TEST((r.behind(start - 2s - 1ns, start - 1h) == 0ns));
+    BOOST_TEST((r.behind(start - 2s, start - 1h) == 2s));
+    BOOST_TEST((r.behind(start, start - 1h) == 2s));
+    BOOST_TEST((r.behind(start + 2s, start - 1h) == 2s));
+    BOOST_TEST((r.behind(start + 2s + 1ns, start - 1h) == 0ns));
     r.note(start + 1min - 500ms, start + 1min);
-    BOOST_TEST((r.behind(start) == 0ns)); // only the last stall
-    BOOST_TEST((r.behind(start + 1min) == 500ms));
+    BOOST_TEST((r.behind(start, start - 1h) == 0ns)); // only the last stall
+    BOOST_TEST((r.behind(start + 1min, start) == 500ms));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
