@@ -3,15 +3,23 @@
 
 #include "integration/sections.hpp"
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancel_after.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 
 using namespace holdfast;
@@ -270,6 +278,61 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_cancelled_at_any_step_leaves_no_mark_without
         BOOST_TEST(client.until([&] { return marked() == (j.runs == 1); }), steps << " steps");
         (void)redis_cli(servers[0]).del("job:last");
     }
+}
+
+namespace {
+
+/// Calls that are cancelled at random moments, and counts those that left a mark and began nothing.
+asio::awaitable<void> cancel_at_random(client& locks, int calls, int& marked) {
+    co_await locks.wait_ready();
+    std::mt19937 random(7);
+    std::chrono::microseconds usual(600);
+    for (int n = 0; n < calls; ++n) {
+        auto const key = "job" + std::to_string(n);
+        auto const on = locks.make_lock(key);
+        std::atomic<bool> called = false;
+        auto const body = [&](lease&) -> asio::awaitable<void> {
+            called = true;
+            co_return;
+        };
+        auto const begun = lease_clock::now();
+        std::chrono::microseconds const limit(random() % (3 * usual.count() / 2 + 1));
+        auto token = asio::cancel_after(limit, asio::as_tuple(asio::use_awaitable));
+        auto ended = co_await at_most_every(hour, on, body, token);
+        if (called) {
+            auto const took = lease_clock::now() - begun;
+            usual = (15 * usual + std::chrono::duration_cast<std::chrono::microseconds>(took)) / 16;
+            continue;
+        }
+        // The release of a mark may be on its way.
+        auto seen = co_await locks.inspect(key + ":last");
+        for (int i = 0; i < 100 && seen.state != key_state::free; ++i) {
+            auto again = co_await locks.inspect(key + ":last");
+            seen = std::move(again);
+        }
+        marked += seen.state != key_state::free;
+    }
+    co_await locks.shutdown();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(nor_does_one_that_another_thread_cancels) {
+    fleet servers(1);
+    asio::io_context context(2);
+    client locks(context.get_executor(), addresses_of(servers), patient());
+    auto marked = 0;
+    std::exception_ptr thrown;
+    asio::co_spawn(asio::make_strand(context), cancel_at_random(locks, 2'000, marked),
+                   [&](std::exception_ptr e) {
+                       thrown = e;
+                       locks.close();
+                   });
+    std::thread other([&] { context.run(); });
+    context.run();
+    other.join();
+    if (thrown) std::rethrow_exception(thrown);
+    BOOST_TEST(marked == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_call_can_be_cancelled) {
