@@ -1,5 +1,6 @@
 // What a client asks about the server, and says about itself.
 #include "testing/data_commands.hpp"
+#include "testing/key_search.hpp"
 #include "testing/lock_server.hpp"
 
 #include <algorithm>
@@ -12,20 +13,6 @@ namespace holdfast::testing {
 namespace {
 
 constexpr std::string_view version = "7.0.0";
-
-/// True if the text matches the pattern, in which `*` stands for any characters.
-bool matches(std::string_view pattern, std::string_view text) {
-    if (pattern.empty()) return text.empty();
-    if (pattern.front() != '*')
-        return !text.empty() && pattern.front() == text.front() &&
-               matches(pattern.substr(1), text.substr(1));
-    pattern.remove_prefix(std::min(pattern.find_first_not_of('*'), pattern.size()));
-    if (pattern.empty()) return true;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (matches(pattern, text.substr(i))) return true;
-    }
-    return false;
-}
 
 reply unknown_part(std::string const& command, std::string const& part) {
     constexpr std::size_t shown = 64;
