@@ -29,8 +29,7 @@ void event_sink::lost(detail::lease_data const& l, lease_clock::duration held) c
     e.fence = l.fence;
     e.held = held;
     e.cause = l.over.load(std::memory_order_relaxed);
-    if (e.cause == lease_end::expired)
-        e.stalled = counters_.stalls.behind(l);
+    if (e.cause == lease_end::expired) e.stalled = counters_.stalls.behind(l);
     notify(&observer::on_lost, e);
 }
 
