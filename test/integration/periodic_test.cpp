@@ -296,7 +296,8 @@ asio::awaitable<void> cancel_at_random(client& locks, int calls, int& marked) {
             co_return;
         };
         auto const begun = lease_clock::now();
-        std::chrono::microseconds const limit(random() % (3 * usual.count() / 2 + 1));
+        std::uniform_int_distribution<long> moment(0, 3 * usual.count() / 2);
+        std::chrono::microseconds const limit(moment(random));
         auto token = asio::cancel_after(limit, asio::as_tuple(asio::use_awaitable));
         auto ended = co_await at_most_every(hour, on, body, token);
         if (called) {
