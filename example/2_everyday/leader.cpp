@@ -38,12 +38,11 @@ asio::awaitable<void> job(std::string const& name, holdfast::lease const& lease)
 asio::awaitable<void> serve(std::string const& name, holdfast::client& locks) {
     // The ttl is how long nobody leads after a leader died.
     auto const leadership = locks.make_lock("nightly-job", {.ttl = 2s, .fencing = true});
-    co_await holdfast::lead(
-        leadership,
-        [&](holdfast::lease& lease) -> asio::awaitable<void> { return job(name, lease); },
-        [&](holdfast::error const& e) {
-            std::cout << name << " does not lead: " << e.what() << std::endl;
-        });
+    auto const lead_once = [&](holdfast::lease& lease) { return job(name, lease); };
+    auto const report = [&](holdfast::error const& e) {
+        std::cout << name << " does not lead: " << e.what() << std::endl;
+    };
+    co_await holdfast::lead(leadership, lead_once, report);
 }
 
 int main(int argc, char** argv) {

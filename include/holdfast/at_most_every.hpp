@@ -20,10 +20,8 @@ namespace holdfast {
 /// is the moment at which the instances note it; the body begins when their answers are here.
 ///
 /// @code
-/// holdfast::start_report run = co_await holdfast::at_most_every(
-///     1h, locks.make_lock("cleanup"), [&](holdfast::lease&) -> boost::asio::awaitable<void> {
-///         co_await clean_up();
-///     });
+/// auto const body = [](holdfast::lease&) { return clean_up(); };
+/// auto const run = co_await holdfast::at_most_every(1h, locks.make_lock("cleanup"), body);
 /// if (!run.ran) std::cout << run << '\n';  // cleanup: began 12 min ago at web-2, due in 48 min
 /// @endcode
 ///
@@ -41,21 +39,21 @@ namespace holdfast {
 /// a minute at most. Timers of different machines are that different: without this, an hourly timer
 /// that fires a moment early would skip every second hour.
 ///
-/// @param interval  1 s to 24 days. All programs should give the same: the mark of the one that
-/// ran
+/// @param interval  1 s to 24 days. All programs should give the same: the mark of the one that ran
 ///     counts.
 /// @param on  The lock. Its key with `:last` behind it is the mark: no lock of its own.
 /// @param body  As of with_lock(); returns `boost::asio::awaitable<void>`.
 ///
 /// @par Handler signature  `void(std::exception_ptr, start_report)`
 /// @par Errors  As of with_lock(). A lock that is held is none: the call waits for a second, and
-/// then
-///     says who runs (start_report::running). If `body` throws, its exception is the result, and
-///     the interval counts all the same: at most once. A mark that another
-///     program has made without an end is errc::contended. To let another machine try at once,
-///     catch the exception in `body`, and release the mark with client::force_release(KEY +
-///     ":last").
-/// @par Cancellation, executor, lifetimes  As of with_lock().
+///     then says so (start_report::running). If `body` throws, its exception is the result, and the
+///     interval counts all the same: at most once. A mark that another program has made without an
+///     end is errc::contended. To let another machine try at once, catch the exception in `body`,
+///     and release the mark with client::force_release(KEY + ":last").
+/// @par Cancellation  total, partial, terminal while it waits for the lock, then partial and
+///     terminal, which cancel `body`. The lock is released in any case. The mark is released too if
+///     `body` was not called, and stays for its interval if it was.
+/// @par Executor, lifetimes  As of with_lock().
 /// @throws system_error  From the call itself: errc::invalid_options for the interval,
 ///     errc::invalid_key for a key that is too long for its mark; what() names the value. Else as
 ///     with_lock().

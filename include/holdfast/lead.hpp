@@ -21,24 +21,22 @@ namespace holdfast {
 /// at any time, and another one follows when that ends, dies, hangs or loses the servers.
 ///
 /// @code
-/// co_await holdfast::lead(
-///     locks.make_lock("scheduler", {.ttl = 3s}),
-///     [&](holdfast::lease& lease) -> boost::asio::awaitable<void> { return schedule(lease); },
-///     [](holdfast::error const& e) { std::clog << "does not lead: " << e.what() << '\n'; });
+/// auto const body = [](holdfast::lease& lease) { return schedule(lease); };
+/// auto const log = [](holdfast::error const& e) { std::clog << "follows: " << e.what() << '\n'; };
+/// co_await holdfast::lead(locks.make_lock("scheduler", {.ttl = 3s}), body, log);
 /// @endcode
 ///
 /// `body` is the section of with_lock(): it is cancelled before the lease ends, and waited for.
 /// After that the call campaigns again. It ends when `body` returns, when `body` throws, or when it
 /// is cancelled.
 ///
-/// **Outages** are waited out, whatever their length. They are told to `on_trouble` at once if the
-/// lock was lost, else every ten seconds. After an error that does not go away by waiting, such as
+/// It waits through **outages** of any length, and calls `on_trouble` at once if the lock was lost,
+/// else every ten seconds. After an error that does not go away by waiting, such as
 /// a wrong password, it tries again after a pause of a second, which doubles up to half a minute.
 ///
 /// The ttl of the lock is how long nobody leads after a leader has died.
 ///
-/// @param on  With outage_policy::fail, an outage is told at once, and tried again after that
-/// pause.
+/// @param on  With outage_policy::fail, each try that fails is told, and that pause follows.
 /// @param body  As of with_lock(). It is called once for each time in which this client leads.
 /// @param on_trouble  `void(holdfast::error const&)`, called on the executor of `body`, between two
 ///     calls of that: errc::lease_lost, or why the lock cannot be had. If it throws, the call ends

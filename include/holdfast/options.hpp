@@ -254,7 +254,7 @@ struct lock_options {
     // Limits to holding.
 
     /// The longest time for which one lease lasts, from its grant, however often it is extended. So
-    /// a holder that hangs does not keep the lock for ever. wait_end() and held() report the end
+    /// a holder that hangs gives the lock up in the end. wait_end() and held() report the end
     /// as they report any loss. Zero: no limit. Else min_ttl to 366 days.
     std::chrono::milliseconds max_hold{0};
     /// How long before the deadline with_lock() cancels its body if the lease cannot be kept.

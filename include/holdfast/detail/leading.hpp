@@ -29,7 +29,7 @@
 
 namespace holdfast::detail {
 
-/// How long a campaign lasts before it is told why it has not succeeded.
+/// How long a campaign lasts until its trouble is reported, and the next begins.
 inline constexpr std::chrono::seconds campaign_time{10};
 /// After an error that does not go away by waiting: the first pause, and the longest.
 inline constexpr std::chrono::seconds first_lead_pause{1}, longest_lead_pause{30};
