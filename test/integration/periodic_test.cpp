@@ -87,7 +87,8 @@ BOOST_AUTO_TEST_CASE(a_job_runs_once_in_an_interval_and_the_others_hear_of_it) {
     fleet servers(3);
     test_client a(servers, labelled("web-1")), b(servers);
     job one, two;
-    auto const& ran = call(a, one).ends();
+    call first(a, one);
+    auto const& ran = first.ends();
     BOOST_TEST(ran.ran);
     BOOST_TEST(ran.key == "job");
     BOOST_TEST(ran.holder == "web-1");
