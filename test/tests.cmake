@@ -24,14 +24,14 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/server/credential_schedule_test.cpp
     unit/command/diagnosis_test.cpp
     unit/api/error_test.cpp
-    unit/redis/wire/fair_commands_test.cpp
+    unit/redis/wire/kinds/fair_commands_test.cpp
     unit/protocol/waiting/fair_queue_test.cpp
     unit/protocol/tenure/fence_test.cpp
     unit/api/fence_gate_test.cpp
-    unit/redis/wire/fence_names_test.cpp
+    unit/redis/wire/kinds/fence_names_test.cpp
     unit/runtime/acquire/folded_queues_test.cpp
     unit/redis/cluster/grant_routes_test.cpp
-    unit/redis/wire/hash_slot_of_a_key_test.cpp
+    unit/redis/wire/kinds/hash_slot_of_a_key_test.cpp
     unit/redis/scan/key_scans_test.cpp
     unit/testing/key_searches_test.cpp
     unit/protocol/server/hello_choice_test.cpp
@@ -50,8 +50,8 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/runtime/keys/listers_test.cpp
     unit/redis/server/link_policies_test.cpp
     unit/protocol/server/liveness_test.cpp
-    unit/redis/wire/lock_command_test.cpp
-    unit/redis/wire/lock_kind_test.cpp
+    unit/redis/wire/kinds/lock_command_test.cpp
+    unit/redis/wire/kinds/lock_kind_test.cpp
     unit/redis/server/lock_replies_test.cpp
     unit/runtime/engine/lock_settings_test.cpp
     unit/api/log_lines_test.cpp

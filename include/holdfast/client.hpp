@@ -21,7 +21,10 @@
 #include <boost/asio/deferred.hpp>
 
 #include <chrono>
+#include <concepts>
+#include <initializer_list>
 #include <memory>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -99,6 +102,47 @@ public:
     /// As above, with options of this lock. Without them the lock has the defaults of lock_options.
     lock make_lock(std::string_view key, lock_options const& options) const;
 
+    /// A lock on 1 to max_lock_keys keys: a lease has all of them, with one deadline and one fence,
+    /// or there is no lease. No I/O.
+    ///
+    /// Each key is held as by a lock on that key alone: locks on several keys, on one key, and of
+    /// other libraries exclude each other. The order of the keys is of no meaning: no order leads
+    /// to a deadlock. First the lock asks for all keys at once, in one round trip, and holds none
+    /// while it waits for one. After lock_options::patience refusals it takes them one after the
+    /// other, in byte order, and keeps those that it has. In this process it is first come, first
+    /// served, over all keys: an acquire that comes later does not pass, also if it wants only one
+    /// of the keys. An instance that has lost one of the keys does not have the lock any more, so
+    /// the loss of one key is the loss of the lease.
+    ///
+    /// lock::key() is the common name of the keys; lock::keys() and lease::keys() give each.
+    /// Needs the right to run scripts. In a Cluster the keys may have different slots.
+    ///
+    /// @code
+    /// auto both = locks.make_multi_lock({"acct:1", "acct:2"}, {.ttl = 10s});
+    /// holdfast::lease lease = co_await both.acquire();
+    /// @endcode
+    ///
+    /// A program that holds a lock while it asks for another can deadlock, as with any two locks:
+    /// ask for all keys at once, or use lock::try_acquire_for().
+    /// @param options  As for make_lock(); lock_options::fair must be off.
+    /// @throws system_error  As make_lock(). errc::invalid_key also for no key, more than
+    ///     max_lock_keys, a key that is given twice, or one that the library uses beside another of
+    ///     them (`{key}:fence`, `{key}:queue`).
+    lock make_multi_lock(std::initializer_list<std::string_view> keys,
+                         lock_options const& options = {}) const {
+        return make_multi_lock(std::vector<std::string_view>(keys), options);
+    }
+    /// As above, with the keys of a range, such as `std::vector<std::string>`.
+    template <std::ranges::input_range Keys>
+    requires std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view> &&
+        (!std::convertible_to<Keys, std::string_view>)lock
+        make_multi_lock(Keys const& keys, lock_options const& options = {}) const {
+        return make_multi_lock(std::vector<std::string_view>(keys.begin(), keys.end()), options);
+    }
+    /// As above.
+    lock make_multi_lock(std::vector<std::string_view> keys,
+                         lock_options const& options = {}) const;
+
     /// Takes over a lease that another client has acquired: proves to the instances that the key
     /// has its token, and extends the key to a whole ttl from now. The new lease has the fence of
     /// the old one. It is extended, handed on and released as any other.
@@ -135,6 +179,13 @@ public:
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, lease)>(
             make_adoption(key, token, options), handler);
+    }
+    /// As above, with the keys and the options of a lock. The only way for a lock on several keys.
+    template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto adopt(lock const& of, lease_token const& token, Token&& handler = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, lease)>(make_adoption(of, token),
+                                                                      handler);
     }
     /// As above, with a ttl and else the default options.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
@@ -434,6 +485,7 @@ private:
     /// Checks everything.
     detail::initiate_adopt make_adoption(std::string_view key, lease_token const&,
                                          lock_options const&) const;
+    static detail::initiate_adopt make_adoption(lock const& of, lease_token const&);
     /// Checks the token, too.
     detail::initiate_release_key make_release(std::string_view key,
                                               std::string_view holder_token) const;

@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace holdfast {
 
@@ -117,6 +118,9 @@ public:
     /// The key on the servers, with the client's prefix. Empty for an empty lease. Valid while
     /// there is this lease, or a copy of its lock.
     std::string_view key() const noexcept;
+    /// The keys on the servers, with the client's prefix, in byte order: one, or those of a lock on
+    /// several keys. Valid as long as key().
+    std::vector<std::string_view> keys() const;
 
     /// Whether the lock is ours now: not released, not lost, and before the deadline. The holder
     /// hears of a loss up to min(ttl / 20, 50 ms) ahead of the deadline, and then this is false. No

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace holdfast {
 
@@ -56,9 +57,12 @@ namespace holdfast {
 /// its ttl.
 class HOLDFAST_API lock {
 public:
-    /// The key on the servers, with the client's prefix. Valid while there is a copy of this lock,
-    /// or a lease of it.
+    /// The key on the servers, with the client's prefix. Of a lock on several keys: their common
+    /// name, the keys with a space between two. Valid while there is a copy of this lock, or a
+    /// lease of it.
     std::string_view key() const noexcept;
+    /// The keys on the servers, with the client's prefix, in byte order. Valid as long as key().
+    std::vector<std::string_view> keys() const;
     /// The options that client::make_lock() was called with, else the defaults of lock_options.
     lock_options const& options() const noexcept;
     /// The client's executor. Empty when the context has been destroyed.

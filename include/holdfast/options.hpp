@@ -17,6 +17,8 @@ class observer;
 
 /// The longest key, prefix included, in bytes.
 inline constexpr std::size_t max_key_size = 1024;
+/// The most keys of one lock: client::make_multi_lock().
+inline constexpr std::size_t max_lock_keys = 64;
 /// The shortest time to live. With a shorter one the drift allowance (ttl / 100 + 2 ms) would use
 /// up the lease.
 inline constexpr std::chrono::milliseconds min_ttl{10};
@@ -297,6 +299,13 @@ struct lock_options {
     /// every waiter after a lost lease or an outage. Zero: the key goes to waiters of this library
     /// at once, and pollers may starve beside them. 0 to 60 s.
     std::chrono::milliseconds yield_to_pollers{0};
+
+    /// Of a lock on several keys (client::make_multi_lock): after so many refusals an acquire takes
+    /// the keys one after the other, in byte order, and keeps those that it has while it waits for
+    /// the next. Until then it takes all of them or none. Each refusal is a turn of somebody else.
+    /// A small number serves locks on several keys first, a large one those on one key. 0: in order
+    /// at once. Without effect on other locks.
+    unsigned patience = 4;
 
     // For operators.
 

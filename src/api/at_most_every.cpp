@@ -61,7 +61,7 @@ lock make_start_mark(lock const& of, std::chrono::milliseconds interval) {
     check_key(prefix, key);
     lock_options const options{.ttl = interval, .watchdog = false};
     return access::make_lock(
-        runtime::make_lock_state({engine.find_or_make_settings(options), prefix, key}));
+        runtime::make_lock_state({engine.find_or_make_settings(options), prefix, key, {}}));
 }
 
 std::chrono::milliseconds longest_early(std::chrono::milliseconds interval) noexcept {

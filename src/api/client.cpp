@@ -90,17 +90,30 @@ lock client::make_lock(std::string_view key, lock_options const& options) const 
     return detail::access::make_lock(runtime::make_lock_state(parts_of(key, options)));
 }
 
+lock client::make_multi_lock(std::vector<std::string_view> keys,
+                             lock_options const& options) const {
+    auto& engine = checked();
+    detail::check(options, engine.max_ttl());
+    detail::check_keys(engine.key_prefix(), keys, options);
+    if (keys.size() == 1) return make_lock(keys.front(), options);
+    return detail::access::make_lock(
+        runtime::make_lock_state({.settings = engine.find_or_make_settings(options),
+                                  .prefix = engine.key_prefix(),
+                                  .key = {},
+                                  .keys = keys}));
+}
+
 detail::lock_parts client::parts_of(std::string_view key, lock_options const& options) const {
     auto& engine = checked();
     detail::check_key(engine.key_prefix(), key);
     detail::check(options, engine.max_ttl());
-    return {engine.find_or_make_settings(options), engine.key_prefix(), key};
+    return {engine.find_or_make_settings(options), engine.key_prefix(), key, {}};
 }
 
 detail::lock_parts client::parts_of(std::string_view key) const {
     auto& engine = checked();
     detail::check_key(engine.key_prefix(), key);
-    return {engine.find_or_make_settings({}), engine.key_prefix(), key};
+    return {engine.find_or_make_settings({}), engine.key_prefix(), key, {}};
 }
 
 detail::lock_state_ptr client::make_state(std::string_view key) const {
@@ -112,6 +125,14 @@ detail::initiate_adopt client::make_adoption(std::string_view key, lease_token c
     auto parts = parts_of(key, options);
     detail::check(token);
     return {runtime::make_lock_state(std::move(parts)), token};
+}
+
+detail::initiate_adopt client::make_adoption(lock const& of, lease_token const& token) {
+    auto const& state = detail::access::state_of(of);
+    if (!state) detail::refuse_use("the lock was moved from");
+    detail::require_context(state->executor());
+    detail::check(token);
+    return {state, token};
 }
 
 detail::initiate_release_key client::make_release(std::string_view key,

@@ -24,6 +24,10 @@ std::string_view lease::key() const noexcept {
     return share_ ? share_->data()->lock->key() : std::string_view();
 }
 
+std::vector<std::string_view> lease::keys() const {
+    return share_ ? detail::keys_of(*share_->data()->lock) : std::vector<std::string_view>();
+}
+
 std::string release_result::what() const {
     return report_ ? report_->to_string() + ": " + code_.message() : code_.message();
 }

@@ -12,6 +12,10 @@ std::string_view lock::key() const noexcept {
     return state_ ? state_->key() : std::string_view();
 }
 
+std::vector<std::string_view> lock::keys() const {
+    return state_ ? detail::keys_of(*state_) : std::vector<std::string_view>();
+}
+
 lock_options const& lock::options() const noexcept {
     static lock_options const defaults;
     return state_ ? state_->options() : defaults;

@@ -8,6 +8,7 @@
 #include <holdfast/options.hpp>
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,8 @@ void check(lease_token const&);
 void check(list_options const&);
 /// @throws system_error  errc::invalid_key; what() shows the key.
 void check_key(std::string_view prefix, std::string_view key);
+/// Of a lock on several keys: sorts them. `options` are its options, which are valid for one key.
+void check_keys(std::string_view prefix, std::span<std::string_view> keys, lock_options const&);
 void check_interval(std::chrono::milliseconds);
 void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl);
 

@@ -2,11 +2,15 @@
 
 #include "api/option_checks.hpp"
 #include "protocol/tenure/fence.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/token.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -108,6 +112,40 @@ void check_key(std::string_view prefix, std::string_view key) {
                                       std::to_string(prefix.size() + key.size()) +
                                       " bytes; at most " + std::to_string(max_key_size) +
                                       " are possible");
+    }
+}
+
+void check_keys(std::string_view prefix, std::span<std::string_view> keys,
+                lock_options const& options) {
+    if (keys.empty() || keys.size() > max_lock_keys) {
+        reject(errc::invalid_key, "the lock has " + std::to_string(keys.size()) +
+                                      " keys; it must have 1 to " + std::to_string(max_lock_keys));
+    }
+    for (auto const key : keys) check_key(prefix, key);
+    std::sort(keys.begin(), keys.end());
+    if (auto const twin = std::adjacent_find(keys.begin(), keys.end()); twin != keys.end())
+        reject(errc::invalid_key, "the key " + quoted(*twin) + " is given twice");
+    if (options.fair && keys.size() > 1)
+        reject(errc::invalid_options, "fair is set, and a lock on several keys cannot be fair");
+    // What the library keeps beside one of the keys is no key of a lock.
+    std::string name;
+    for (auto const key : keys) {
+        auto const full = std::string(prefix).append(key);
+        auto const rejects = [&](char const* use) {
+            if (!name.starts_with(prefix)) return;
+            auto const other = std::string_view(name).substr(prefix.size());
+            if (!std::binary_search(keys.begin(), keys.end(), other)) return;
+            reject(errc::invalid_key,
+                   "the key " + quoted(other) + " is " + use + " of the key " + quoted(key));
+        };
+        redis::name_fence_key(name, full);
+        rejects("the fence counter");
+        redis::name_cluster_fence_key(name, full);
+        rejects("the fence counter");
+        for (auto const in_cluster : {false, true}) {
+            redis::name_line(name, full, in_cluster);
+            rejects("the line");
+        }
     }
 }
 

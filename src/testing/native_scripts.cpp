@@ -1,6 +1,6 @@
 #include "testing/native_scripts.hpp"
 
-#include "redis/wire/lock_scripts.hpp"
+#include "redis/wire/kinds/lock_scripts.hpp"
 
 #include "testing/data_commands.hpp"
 #include "testing/lua_number.hpp"

@@ -3,7 +3,7 @@
 #include "redis/cluster/cluster_identity.hpp"
 #include "redis/cluster/slot_map_reader.hpp"
 #include "redis/cluster/slot_redirect.hpp"
-#include "redis/wire/slot_fence_key.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"

@@ -1,7 +1,7 @@
 // A Cluster as an instance: plain use.
 #include "protocol/cluster/hash_slot.hpp"
 #include "redis/cluster/cluster_identity.hpp"
-#include "redis/wire/slot_fence_key.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 
 #include "integration/attempt.hpp"
 #include "integration/cluster_load.hpp"

@@ -4,7 +4,7 @@
 #include <holdfast/key_report.hpp>
 #include <holdfast/testing/instance.hpp>
 
-#include "redis/wire/lock_scripts.hpp"
+#include "redis/wire/kinds/lock_scripts.hpp"
 
 #include "integration/attempt.hpp"
 #include "integration/test_client.hpp"

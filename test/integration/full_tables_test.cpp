@@ -1,6 +1,6 @@
 // Servers whose table of tracked keys is full: they forget registrations, and tell clients of keys
 // that have not changed. Other programs fill it, with client-side caching.
-#include "redis/wire/fair_key.hpp"
+#include "redis/wire/kinds/fair_key.hpp"
 
 #include "integration/attempt.hpp"
 #include "integration/fair_line.hpp"

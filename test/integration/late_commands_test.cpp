@@ -3,7 +3,7 @@
 // command at a proxy, and sends them again later.
 #include <holdfast/lease_token.hpp>
 
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
 
 #include "integration/proxy_group.hpp"
 #include "integration/restricted.hpp"

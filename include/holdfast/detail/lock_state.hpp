@@ -11,7 +11,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace holdfast {
 
@@ -41,6 +43,8 @@ using lock_settings_ptr = boost::intrusive_ptr<lock_settings const>;
 struct lock_parts {
     lock_settings_ptr settings;
     std::string_view prefix, key;
+    /// Of a lock on several keys: at least two, in byte order, without the prefix. `key` is empty.
+    std::span<std::string_view const> keys{};
 };
 
 class lock_state;
@@ -49,8 +53,9 @@ class lock_state;
 HOLDFAST_API void destroy(lock_state const*) noexcept;
 
 /// Shared by the copies of a lock, its waiters and its leases. The characters of the key lie behind
-/// the object, in the same block of memory: runtime::make_lock_state() makes both. It has no
-/// virtual functions, so that a shared library need not export its type.
+/// the object, in the same block of memory: runtime::make_lock_state() makes both. A lock on
+/// several keys has views of its keys there, and then their names with a space between two. It has
+/// no virtual functions, so that a shared library need not export its type.
 class lock_state final {
 public:
     explicit lock_state(lock_parts&&) noexcept;
@@ -61,9 +66,14 @@ public:
     asio::any_io_executor const& executor() const noexcept { return settings_->executor; }
     lock_options const& options() const noexcept { return settings_->options; }
     bool calls_in_place() const noexcept { return settings_->calls_in_place; }
-    /// With the client's prefix.
+    /// With the client's prefix. Of a lock on several keys: their common name.
     std::string_view key() const noexcept {
-        return {reinterpret_cast<char const*>(this + 1), key_size_};
+        return {reinterpret_cast<char const*>(this + 1) + key_count_ * sizeof(std::string_view),
+                key_size_};
+    }
+    /// Of a lock on several keys, in byte order. Empty for a lock on one key.
+    std::span<std::string_view const> keys() const noexcept {
+        return {reinterpret_cast<std::string_view const*>(this + 1), key_count_};
     }
 
 private:
@@ -76,8 +86,12 @@ private:
 
     lock_settings_ptr const settings_;
     mutable std::atomic<std::uint32_t> references_{0};
-    std::uint16_t const key_size_;
+    std::uint32_t const key_size_ : 24;
+    std::uint32_t const key_count_ : 8; ///< zero for a lock on one key
 };
+
+/// The keys of a lock on one or several keys.
+HOLDFAST_API std::vector<std::string_view> keys_of(lock_state const&);
 
 using lock_state_ptr = boost::intrusive_ptr<lock_state const>;
 

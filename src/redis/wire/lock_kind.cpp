@@ -1,6 +1,6 @@
 #include "redis/wire/lock_kind.hpp"
 
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/reply_handler.hpp"
 #include "redis/wire/server_info.hpp"
 
 #include <boost/hash2/sha1.hpp>

@@ -14,6 +14,8 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace holdfast::redis {
@@ -36,6 +38,12 @@ struct command_args {
     /// without fences.
     std::chrono::milliseconds fence_ttl{0};
     std::uint64_t number = 0; ///< the tenure's number, or the hint
+    // Of a lock on several keys:
+    std::span<std::string_view const> keys{}; ///< in byte order; `key` is their common name
+    std::uint8_t watched = 0; ///< contend, track: the index of the key whose change is pushed
+    /// acquire: the tokens of this client that the keys may have already, in the order of the keys.
+    /// Such a key counts as free. Empty: there are none.
+    std::span<std::string const> prior{};
     // Of a fair lock:
     line_place place = line_place::newcomer;
     std::uint16_t node = 0;                    ///< scan: see redis/server/instance.hpp
@@ -61,7 +69,10 @@ struct answer {
     /// cursor.
     std::uint64_t number = 0;
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
-    bool present = false;      ///< survey: there is a key
+    /// Of a lock on several keys, verdict no; inspect: the key that stands in the way, counted from
+    /// 1. Zero: none.
+    std::uint8_t obstacle = 0;
+    bool present = false; ///< survey: there is a key
     /// survey: the key's value, or as much of it as a token has bytes. Valid during the call.
     /// Without a value the server does not show it; it may be empty. scan: the keys, packed.
     std::optional<std::string_view> value{};

@@ -1,8 +1,8 @@
 #include "runtime/acquire/active_tenure.hpp"
 
 #include "protocol/waiting/waiting_rules.hpp"
-#include "redis/wire/exclusive_key.hpp"
-#include "redis/wire/fair_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/fair_key.hpp"
 #include "runtime/acquire/active_queue.hpp"
 
 namespace holdfast::runtime {

@@ -1,5 +1,5 @@
 // The tokens with which the queues of this client stand in the lines of fair keys
-// (redis/wire/fair_key.hpp). An instance shows by its token whose turn has come.
+// (redis/wire/kinds/fair_key.hpp). An instance shows by its token whose turn has come.
 #ifndef HOLDFAST_RUNTIME_WAITING_LINE_HPP
 #define HOLDFAST_RUNTIME_WAITING_LINE_HPP
 

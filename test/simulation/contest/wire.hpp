@@ -237,7 +237,7 @@ protected:
     }
 
     //
-    // The line of a fair key: see redis/wire/fair_key.cpp
+    // The line of a fair key: see redis/wire/kinds/fair_key.cpp
     //
 
     std::deque<instance::entry>& line_of(unsigned i) {

@@ -156,7 +156,7 @@ public:
                                      std::string_view key = "seat:7") const {
         detail::lock_settings_ptr const settings(
             new detail::lock_settings{nullptr, executor, options});
-        return runtime::make_lock_state({settings, {}, key});
+        return runtime::make_lock_state({settings, {}, key, {}});
     }
 
     boost::asio::io_context context;

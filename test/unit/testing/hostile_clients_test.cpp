@@ -2,9 +2,9 @@
 // the memory is bounded, and the instance goes on.
 #include <holdfast/testing/instance.hpp>
 
-#include "redis/wire/exclusive_key.hpp"
-#include "redis/wire/fair_key.hpp"
-#include "redis/wire/lock_scripts.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/lock_scripts.hpp"
 
 #include "support/redis_cli.hpp"
 #include "support/text.hpp"

@@ -1,9 +1,9 @@
 // The question for keys by a prefix, the replies to it, and the names that are no locks.
 #include "redis/scan/key_scan.hpp"
-#include "redis/wire/exclusive_key.hpp"
-#include "redis/wire/fair_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/lock_command.hpp"
-#include "redis/wire/slot_fence_key.hpp"
 
 #include "support/text.hpp"
 

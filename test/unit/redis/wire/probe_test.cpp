@@ -1,5 +1,5 @@
 // The first questions on a connection, and the meaning of the answers.
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/probe.hpp"
 
 #include "support/resp.hpp"

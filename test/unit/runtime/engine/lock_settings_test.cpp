@@ -68,7 +68,7 @@ BOOST_FIXTURE_TEST_CASE(only_the_last_few_are_found, quiet_engine) {
 
 BOOST_FIXTURE_TEST_CASE(the_last_lock_lets_the_engine_go, quiet_engine) {
     std::weak_ptr<runtime::engine> const alive = engine;
-    auto const make = [&] { return runtime::make_lock_state({settings(1s), "app:", "k"}); };
+    auto const make = [&] { return runtime::make_lock_state({settings(1s), "app:", "k", {}}); };
     auto first = make();
     auto second = make();
     BOOST_TEST(first->key() == "app:k");
@@ -101,8 +101,8 @@ BOOST_FIXTURE_TEST_CASE(threads_share_settings_that_come_and_go, quiet_engine) {
 BOOST_AUTO_TEST_CASE(a_state_has_its_key) {
     std::string const long_key(max_key_size, 'k');
     quiet_engine e;
-    BOOST_TEST(runtime::make_lock_state({e.settings(1s), {}, long_key})->key() == long_key);
-    BOOST_TEST(runtime::make_lock_state({e.settings(1s), "all:", "k"})->key() == "all:k");
+    BOOST_TEST(runtime::make_lock_state({e.settings(1s), {}, long_key, {}})->key() == long_key);
+    BOOST_TEST(runtime::make_lock_state({e.settings(1s), "all:", "k", {}})->key() == "all:k");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

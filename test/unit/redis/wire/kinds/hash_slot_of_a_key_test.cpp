@@ -1,7 +1,7 @@
 // The slot of a key, and the name of its fence counter in a Cluster.
 #include "protocol/cluster/hash_slot.hpp"
-#include "redis/wire/exclusive_key.hpp"
-#include "redis/wire/slot_fence_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 
 #include <boost/test/unit_test.hpp>
 

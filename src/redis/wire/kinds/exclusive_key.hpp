@@ -6,8 +6,8 @@
 #ifndef HOLDFAST_REDIS_EXCLUSIVE_KEY_HPP
 #define HOLDFAST_REDIS_EXCLUSIVE_KEY_HPP
 
+#include "redis/wire/kinds/lock_scripts.hpp"
 #include "redis/wire/lock_kind.hpp"
-#include "redis/wire/lock_scripts.hpp"
 
 #include <string>
 #include <string_view>

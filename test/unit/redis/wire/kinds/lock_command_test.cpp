@@ -1,5 +1,5 @@
 // The bytes of each command, in each dialect, and the meaning of the replies to it.
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/lock_command.hpp"
 #include "redis/wire/token.hpp"
 

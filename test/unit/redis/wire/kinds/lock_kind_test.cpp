@@ -1,6 +1,6 @@
 // A second kind of lock, which the library does not have: the slot of a semaphore. It goes the
 // whole way, from its arguments to its answers, without a line in src.
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/lock_command.hpp"
 #include "redis/wire/pipeline.hpp"
 

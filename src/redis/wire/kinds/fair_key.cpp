@@ -1,11 +1,11 @@
-#include "redis/wire/fair_key.hpp"
+#include "redis/wire/kinds/fair_key.hpp"
 
 #include "protocol/tenure/fence.hpp"
 #include "protocol/waiting/waiting_rules.hpp"
-#include "redis/wire/exclusive_key.hpp"
-#include "redis/wire/lock_scripts.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/server_info.hpp"
-#include "redis/wire/slot_fence_key.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
 
 #include "protocol/tenure/fence.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/server_info.hpp"
-#include "redis/wire/slot_fence_key.hpp"
 #include "redis/wire/token.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // The name of the counter beside a key.
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
 // The commands of a fair lock, and the answers that replies to them give.
 #include "protocol/cluster/hash_slot.hpp"
-#include "redis/wire/exclusive_key.hpp"
-#include "redis/wire/fair_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/fair_key.hpp"
 #include "redis/wire/lock_command.hpp"
 
 #include "support/text.hpp"

@@ -1,7 +1,7 @@
-#include "redis/wire/slot_fence_key.hpp"
+#include "redis/wire/kinds/slot_fence_key.hpp"
 
 #include "protocol/cluster/hash_slot.hpp"
-#include "redis/wire/exclusive_key.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
 
 #include <cstddef>
 #include <cstdint>
