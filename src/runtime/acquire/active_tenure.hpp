@@ -122,6 +122,7 @@ protected:
 
 private:
     void describe_place(redis::command_args&) const noexcept;
+    void describe_set(redis::command_args&, protocol::command) const noexcept;
 };
 
 } // namespace holdfast::runtime

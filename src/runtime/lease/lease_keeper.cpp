@@ -212,6 +212,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);
     events_.acquired(l, waited, handed_over);
+    if (t.queue->of_set) folded_.keeps_places(op, *t.queue);
     completer_.complete(op, detail::lease_ref(&l));
 }
 
