@@ -104,6 +104,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/tls_context_source_test.cpp
     unit/redis/net/tls_stream_test.cpp
     unit/runtime/services/token_source_test.cpp
+    unit/redis/wire/kinds/set_commands_test.cpp
     unit/api/trace_contexts_test.cpp
     unit/redis/net/turn_timer_test.cpp
     unit/redis/server/vote_guard_test.cpp
