@@ -105,6 +105,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/tls_context_source_test.cpp
     unit/redis/net/tls_stream_test.cpp
     unit/runtime/services/token_source_test.cpp
+    unit/redis/wire/kinds/set_commands_test.cpp
     unit/api/trace_contexts_test.cpp
     unit/redis/net/turn_timer_test.cpp
     unit/redis/server/vote_guard_test.cpp
@@ -181,6 +182,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects
     integration/section_limits_test.cpp
     integration/section_steps_test.cpp
     integration/sentinel_groups_test.cpp
+    integration/set_scripts_test.cpp
     integration/setups_test.cpp
     integration/shared_library_test.cpp
     integration/shares_test.cpp

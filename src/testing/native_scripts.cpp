@@ -7,10 +7,14 @@
 
 #include <boost/hash2/sha1.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace holdfast::testing {
 
@@ -34,6 +38,11 @@ public:
     std::string const& key(std::size_t i) const { return keys_[i - 1]; }
     std::string const& last_key() const { return keys_.back(); }
     std::string& argument(std::size_t i) { return arguments_[i - 1]; }
+    std::size_t key_count() const { return keys_.size(); }
+    /// Empty: there is no such argument.
+    std::optional<std::string> optional_argument(std::size_t i) const {
+        return i <= arguments_.size() ? std::optional(arguments_[i - 1]) : std::nullopt;
+    }
     /// 0: the last one; 1: the one before it.
     std::string& from_last(std::size_t i) { return arguments_[arguments_.size() - 1 - i]; }
 
@@ -89,54 +98,78 @@ reply release(script_run& s) {
     return s.call({"del", s.key(1)});
 }
 
+/// Whether a key expires before the ttl that the script gives to it.
+bool is_short(script_run& s, std::string const& key) {
+    return less(number_of(s.try_call({"pttl", key})), to_number(s.argument(2)));
+}
+
+void extend_key(script_run& s, std::string const& key) {
+    if (is_short(s, key)) s.call({"pexpire", key, s.argument(2)});
+}
+
 reply extend(script_run& s) {
     if (!equals(s.call({"get", s.key(1)}), s.argument(1))) return reply::integer(0);
-    auto const left = s.try_call({"pttl", s.key(1)});
-    if (less(number_of(left), to_number(s.argument(2))))
-        s.call({"pexpire", s.key(1), s.argument(2)});
+    extend_key(s, s.key(1));
     return reply::integer(1);
 }
 
 /// The largest counter that another may follow, and one: 2^53 / 100.
 constexpr double counter_limit = 90'071'992'547'408;
 
+bool is_other_error(reply const& r) {
+    return r.is_error() && r.text.find("WRONGTYPE") == r.text.npos;
+}
+
+/// The number in a counter. Empty if no fence can follow it. `c` is no error but WRONGTYPE.
+std::optional<double> count_in(reply const& c) {
+    if (c.is_null()) return 0.0;
+    auto const n = c.is_error() ? std::nullopt : to_number(c.text);
+    auto const counts = n && *n >= 0 && *n - std::floor(*n) == 0 && *n < counter_limit;
+    return counts ? n : std::nullopt;
+}
+
+reply no_fence(std::string const& counter) {
+    return reply::error(
+        "FENCE no fence can follow where the counter is no number below 2^53/100: " + counter);
+}
+
+/// The number of a tenure, and the text for its counter.
+struct fence {
+    double number;
+    std::string text;
+};
+
+/// The number that follows `last`, or the hint.
+fence fence_after(script_run& s, double last) {
+    auto const next = last + 1;
+    auto const hint = to_number(s.argument(3));
+    constexpr double minute = 600'000;
+    // TIME is asked only if it matters.
+    auto const is_near = [&] {
+        auto const seconds = to_number(s.try_call({"time"}).parts.at(0).text).value_or(0);
+        return *hint <= (seconds + 61) * 10'000;
+    };
+    if (less(next, hint) && (*hint < next + minute || is_near())) return {*hint, s.argument(3)};
+    // No counter has a fraction, or more digits than an integer has room for.
+    return {next, std::to_string(to_reply(next))};
+}
+
 reply acquire_with_fence(script_run& s) {
     auto const& counter = s.key(2);
     if (s.call({"set", s.key(1), s.argument(1), "nx", "px", s.argument(2)}).is_null())
         return reply::null();
     auto const c = s.try_call({"get", counter});
-    if (c.is_error() && c.text.find("WRONGTYPE") == c.text.npos) {
+    auto const old = count_in(c);
+    if (is_other_error(c) || !old) {
         s.call({"del", s.key(1)});
-        return c;
+        return is_other_error(c) ? c : no_fence(counter);
     }
-    auto const old = c.is_null()    ? std::optional(0.0)
-                     : c.is_error() ? std::nullopt
-                                    : to_number(c.text);
-    if (old && *old >= 0 && *old - std::floor(*old) == 0 && *old < counter_limit) {
-        auto const next = *old + 1;
-        auto const hint = to_number(s.argument(3));
-        constexpr double minute = 600'000;
-        // TIME is asked only if it matters.
-        auto const is_near = [&] {
-            auto const seconds = to_number(s.try_call({"time"}).parts.at(0).text).value_or(0);
-            return *hint <= (seconds + 61) * 10'000;
-        };
-        if (less(next, hint) && (*hint < next + minute || is_near())) {
-            s.call({"set", counter, s.argument(3), "px", s.argument(4)});
-            return reply::integer(to_reply(*hint));
-        }
-        // No counter has a fraction, or more digits than an integer has room for.
-        s.call({"set", counter, std::to_string(to_reply(next)), "px", s.argument(4)});
-        return reply::integer(to_reply(next));
-    }
-    s.call({"del", s.key(1)});
-    return reply::error(
-        "FENCE no fence can follow where the counter is no number below 2^53/100: " + counter);
+    auto const f = fence_after(s, *old);
+    s.call({"set", counter, f.text, "px", s.argument(4)});
+    return reply::integer(to_reply(f.number));
 }
 
-reply raise(script_run& s) {
-    auto const& counter = s.key(2);
-    if (!equals(s.call({"get", s.key(1)}), s.argument(1))) return reply::integer(0);
+void raise_counter(script_run& s, std::string const& counter) {
     auto const c = s.call({"get", counter});
     auto const number = c.is_null() ? std::optional(0.0) : to_number(c.text);
     auto const left = number_of(s.try_call({"pttl", counter}));
@@ -146,6 +179,11 @@ reply raise(script_run& s) {
     } else {
         s.call({"pexpire", counter, ttl});
     }
+}
+
+reply raise(script_run& s) {
+    if (!equals(s.call({"get", s.key(1)}), s.argument(1))) return reply::integer(0);
+    raise_counter(s, s.key(2));
     return reply::integer(1);
 }
 
@@ -242,14 +280,115 @@ reply in_turn(script_run& s) {
 }
 
 //
+// Locks on several keys
+//
+
+reply refuse(reply const& value, std::size_t i) {
+    return is_other_error(value) ? value : reply::integer(-static_cast<std::int64_t>(i));
+}
+
+template <bool Fenced>
+reply acquire_set(script_run& s) {
+    auto const k = s.key_count() / (Fenced ? 2 : 1);
+    constexpr std::size_t before = Fenced ? 4 : 2; // the tokens of earlier tenures
+    std::vector<bool> ours(k + 1);
+    for (std::size_t i = 1; i <= k; ++i) {
+        auto const v = s.try_call({"get", s.key(i)});
+        ours[i] = equals(v, s.argument(1));
+        if (ours[i] || v.is_null()) continue;
+        auto const prior = s.optional_argument(before + i);
+        if (!prior || prior->empty() || !equals(v, *prior)) return refuse(v, i);
+    }
+    double last = 0;
+    for (std::size_t i = 1; Fenced && i <= k; ++i) {
+        auto const c = s.try_call({"get", s.key(k + i)});
+        auto const n = count_in(c);
+        if (!n) return is_other_error(c) ? c : no_fence(s.key(k + i));
+        last = std::max(last, *n);
+    }
+    auto const f = Fenced ? fence_after(s, last) : fence{1, {}};
+    std::vector<std::string> taken;
+    auto const fails = [&](reply const& r) {
+        if (r.is_error()) {
+            for (auto const& key : taken) s.try_call({"del", key});
+        }
+        return r.is_error();
+    };
+    for (std::size_t i = 1; i <= k; ++i) {
+        if (ours[i] && !is_short(s, s.key(i))) continue;
+        auto const r = ours[i] ? s.try_call({"pexpire", s.key(i), s.argument(2)})
+                               : s.try_call({"set", s.key(i), s.argument(1), "px", s.argument(2)});
+        if (fails(r)) return r;
+        if (!ours[i]) taken.push_back(s.key(i));
+    }
+    for (std::size_t i = 1; Fenced && i <= k; ++i) {
+        auto const r = s.try_call({"set", s.key(k + i), f.text, "px", s.argument(4)});
+        if (fails(r)) return r;
+    }
+    return reply::integer(to_reply(f.number));
+}
+
+/// The refusal, if not all of `k` keys are ours.
+std::optional<reply> compare_set(script_run& s, std::size_t k) {
+    for (std::size_t i = 1; i <= k; ++i) {
+        auto const v = s.try_call({"get", s.key(i)});
+        if (!equals(v, s.argument(1))) return refuse(v, i);
+    }
+    return std::nullopt;
+}
+
+reply extend_set(script_run& s) {
+    if (auto const refusal = compare_set(s, s.key_count())) return *refusal;
+    for (std::size_t i = 1; i <= s.key_count(); ++i) extend_key(s, s.key(i));
+    return reply::integer(1);
+}
+
+reply raise_set(script_run& s) {
+    auto const k = s.key_count() / 2;
+    if (auto const refusal = compare_set(s, k)) return *refusal;
+    for (std::size_t i = 1; i <= k; ++i) raise_counter(s, s.key(k + i));
+    return reply::integer(1);
+}
+
+reply release_set(script_run& s) {
+    auto result = reply::integer(1);
+    for (std::size_t i = 1; i <= s.key_count(); ++i) {
+        auto const v = s.try_call({"get", s.key(i)});
+        if (equals(v, s.argument(1))) {
+            s.call({"del", s.key(i)});
+        } else if (is_other_error(v)) {
+            result = v;
+        } else if (!result.is_error()) {
+            result = reply::integer(0);
+        }
+    }
+    return result;
+}
+
+reply inspect_set(script_run& s) {
+    for (std::size_t i = 1; i <= s.key_count(); ++i) {
+        auto const v = s.try_call({"get", s.key(i)});
+        if (v.is_null() || equals(v, s.argument(1))) continue;
+        if (is_other_error(v)) return v;
+        auto const size = static_cast<std::size_t>(to_number(s.argument(2)).value_or(0));
+        return reply::list(reply::kind::array,
+                           {reply::integer(static_cast<std::int64_t>(i)),
+                            s.try_call({"pttl", s.key(i)}),
+                            v.is_error() ? s.try_call({"type", s.key(i)}) : reply::bulk("string"),
+                            reply::bulk(v.is_error() ? std::string() : v.text.substr(0, size))});
+    }
+    return reply::list(reply::kind::array, {reply::integer(0)});
+}
+
+//
 // All of them
 //
 
 native_script make(std::string_view text, std::size_t keys, std::size_t arguments,
-                   reply (*body)(script_run&)) {
+                   reply (*body)(script_run&), bool for_any_number = false) {
     boost::hash2::sha1_160 sha;
     sha.update(text.data(), text.size());
-    return {text, to_string(sha.result()), keys, arguments, body};
+    return {text, to_string(sha.result()), keys, arguments, body, for_any_number};
 }
 
 } // namespace
@@ -266,12 +405,22 @@ std::span<native_script const> native_scripts() {
         make(text::fair_fenced_acquire_script, 3, 5, in_turn<begin_acquire, acquire_with_fence>),
         make(text::fair_contend_script, 2, 5, in_turn<begin_contend, take>),
         make(text::fair_fenced_contend_script, 3, 7, in_turn<begin_contend, acquire_with_fence>),
+        make(text::set_release_script, 1, 1, release_set, true),
+        make(text::set_extend_script, 1, 2, extend_set, true),
+        make(text::set_acquire_script, 1, 2, acquire_set<false>, true),
+        make(text::set_fenced_acquire_script, 2, 4, acquire_set<true>, true),
+        make(text::set_raise_script, 2, 3, raise_set, true),
+        make(text::set_inspect_script, 1, 2, inspect_set, true),
     };
     return all;
 }
 
 reply run(native_script const& script, database& d, command_line keys, command_line arguments) {
-    if (keys.size() != script.keys || arguments.size() != script.arguments) {
+    auto const fits = script.for_any_number
+                          ? !keys.empty() && keys.size() % script.keys == 0 &&
+                                arguments.size() >= script.arguments
+                          : keys.size() == script.keys && arguments.size() == script.arguments;
+    if (!fits) {
         return reply::error("ERR the embedded instance runs this script with " +
                             std::to_string(script.keys) + " keys and " +
                             std::to_string(script.arguments) + " arguments only");

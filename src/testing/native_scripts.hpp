@@ -21,8 +21,11 @@ class script_run;
 struct native_script {
     std::string_view text;
     std::string digest; ///< SHA-1, in lower case
+    /// How many it takes. If it is `for_any_number`, a multiple of `keys`, and at least
+    /// `arguments`.
     std::size_t keys, arguments;
     reply (*body)(script_run&);
+    bool for_any_number = false;
 };
 
 std::span<native_script const> native_scripts();

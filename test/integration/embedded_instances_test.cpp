@@ -59,6 +59,12 @@ struct pair_of_servers {
             auto const word = [](std::string const& t) { return t.substr(0, t.find(' ')); };
             return word(a.error()) == word(b.error());
         }
+        // An inspection of several keys, with a time to live.
+        if (words.front().starts_with("EVAL") && a.is_array() && b.is_array()) {
+            return std::ranges::equal(
+                a.elements(), b.elements(),
+                [&](auto const& x, auto const& y) { return agree({"PTTL"}, x, y); });
+        }
         if (!a.is_integer() || !b.is_integer()) return a == b;
         // A negative number is the refusal of a fair lock, and holds a time to live.
         auto const is_time = words.front() == "PTTL" || a.integer() < 0;
@@ -433,6 +439,80 @@ BOOST_AUTO_TEST_CASE(random_scripts_get_the_replies_of_a_server) {
                 if (script.place) words.push_back(choose.of({"0", "1"}));
                 both.same(words);
                 both.same_keys(keys);
+            }
+        });
+    });
+}
+
+BOOST_AUTO_TEST_CASE(random_scripts_on_several_keys_get_the_replies_of_a_server) {
+    beside_each_kind([](pair_of_servers& both) {
+        std::vector<std::string_view> const scripts{
+            redis::set_release_script,        redis::set_extend_script, redis::set_acquire_script,
+            redis::set_fenced_acquire_script, redis::set_raise_script,  redis::set_inspect_script};
+        std::vector<std::string> digests;
+        for (auto const s : scripts)
+            digests.push_back(both.same({"SCRIPT", "LOAD", std::string(s)}).string());
+        std::vector<std::string> const keys{"k", "l", "m"};
+        auto all_keys = keys;
+        for (auto const& key : keys) all_keys.push_back(key + ":fence");
+        auto const count = is_exact(both.kind) ? 12U : 3U;
+        with_seeds(both, count, [&](std::mt19937_64& random) {
+            chooser choose{random};
+            both.same({"FLUSHALL"});
+            for (auto step = 0; step < 200 && !both.failed; ++step) {
+                // Another program changes the keys now and then.
+                switch (choose.below(12)) {
+                case 0:
+                    both.same({"SET", choose.of(keys) + ":fence", choose.of(odd_numbers)});
+                    break;
+                case 1:
+                    both.same({"DEL", choose.of(all_keys)});
+                    break;
+                case 2:
+                    both.same({"SET", choose.of(keys), choose.of({"a", "b", "c", ""})});
+                    break;
+                case 3: {
+                    auto const key = choose.of(all_keys);
+                    both.same({"DEL", key});
+                    if (choose.below(2) == 0) both.same({"RPUSH", key, choose.of(tokens)});
+                    break;
+                }
+                case 4:
+                    both.same({"PEXPIRE", choose.of(all_keys), some_ttl(choose)});
+                    break;
+                case 5: // the next script finds them free
+                    both.same({"DEL", "k", "l", "m"});
+                    break;
+                default:
+                    break;
+                }
+                auto const which = choose.below(scripts.size());
+                auto const text = scripts[which];
+                auto const acquires =
+                    text == redis::set_acquire_script || text == redis::set_fenced_acquire_script;
+                auto const raises = text == redis::set_raise_script;
+                auto const fenced = text == redis::set_fenced_acquire_script || raises;
+                command_line words{"EVALSHA", digests[which]};
+                if (choose.below(8) == 0) words = {"EVAL", std::string(text)};
+                auto const n = 1 + choose.below(keys.size());
+                words.push_back(std::to_string(n * (fenced ? 2 : 1)));
+                for (std::size_t i = 0; i < n; ++i) words.push_back(keys[i]);
+                for (std::size_t i = 0; fenced && i < n; ++i) words.push_back(keys[i] + ":fence");
+                words.push_back(choose.of(tokens));
+                if (acquires || text == redis::set_extend_script) words.push_back(some_ttl(choose));
+                if (text == redis::set_inspect_script) words.push_back("65");
+                if (fenced) {
+                    auto const far = choose.below(2) == 0 ? -3'600 : 3'600;
+                    std::vector<std::string> numbers{"1", "2", "3", "7", "50", "400000", "700000"};
+                    numbers.push_back(std::to_string((std::time(nullptr) + far) * 10'000));
+                    words.push_back(choose.of(choose.below(10) == 0 ? odd_numbers : numbers));
+                    words.push_back(some_ttl(choose));
+                }
+                // The tokens of earlier tenures.
+                for (std::size_t i = 0; acquires && i < n && choose.below(4) != 0; ++i)
+                    words.push_back(choose.of({"a", "b", "c", ""}));
+                both.same(words);
+                both.same_keys(all_keys);
             }
         });
     });

@@ -22,7 +22,7 @@ bool expiry_check::hold(pending_command const& c, std::uint64_t number,
 void expiry_check::ask(held_grant const& h) {
     constexpr milliseconds imprecise{10};
     auto const args = h.command.owner->arguments(h.command.command);
-    state_.commands.add({.type = command_type::expiry}, "PTTL", args.key);
+    state_.commands.add({.type = command_type::expiry}, "PTTL", args.first_key());
     expires_after_ = h.sent + args.ttl - imprecise;
 }
 

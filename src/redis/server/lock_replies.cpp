@@ -107,10 +107,7 @@ void lock_replies::take_answer(pending_command const& c) {
         state_.services.remove(lack_of(c.command, c.fenced));
     if (c.command == command::release) on_release(c);
     if (c.answered) {
-        // With NOLOOP our own release ends our registration for the key without a push. So a late
-        // release counts as a push.
-        auto const deleted = c.command == command::release && a.verdict == verdict::yes;
-        if (deleted) state_.owner.on_push(state_.number, c.owner->arguments(c.command).key);
+        if (c.command == command::release && a.verdict == verdict::yes) push_late_release(c);
         return;
     }
     if (a.verdict == verdict::yes) {
@@ -126,6 +123,14 @@ void lock_replies::take_answer(pending_command const& c) {
         if (awaits_expiry(c, a.number, sent)) return;
     }
     answer(c, a);
+}
+
+// With NOLOOP our own release ends our registration for the key without a push. So a late release
+// counts as a push.
+void lock_replies::push_late_release(pending_command const& c) {
+    auto const args = c.owner->arguments(c.command);
+    if (args.keys.empty()) return state_.owner.on_push(state_.number, args.key);
+    for (auto const key : args.keys) state_.owner.on_push(state_.number, key);
 }
 
 void lock_replies::on_release(pending_command const& c) {
@@ -279,7 +284,7 @@ void lock_replies::send_again(pending_command c, rewording again) {
         break;
     }
     // A command that sets the key must not come after the release that undoes it.
-    if (!c.owner->still_wants(c.command)) {
+    if (!protocol::only_reads(c.command) && !c.owner->still_wants(c.command)) {
         return fail(c, protocol::verdict::unsent, errc{});
     }
     if (again == rewording::load_scripts) load_scripts(c.owner->kind());

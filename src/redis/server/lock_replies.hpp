@@ -52,6 +52,7 @@ public:
 private:
     void take_answer(pending_command const&);
     void on_release(pending_command const&);
+    void push_late_release(pending_command const&);
     bool holds(protocol::command) const;
     std::pair<errc, std::string_view> objection(protocol::command,
                                                 lease_clock::time_point sent) const noexcept;

@@ -81,6 +81,7 @@ private:
     void begin() {
         partial_.answer = {};
         partial_.tracked = false;
+        partial_.parts = 0;
         partial_.again = rewording::none;
         partial_.ends_session = {};
         partial_.lack.reset();

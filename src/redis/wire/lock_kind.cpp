@@ -14,7 +14,8 @@ namespace holdfast::redis {
 
 namespace {
 
-// Few programs have fair locks, so a server gets the scripts of fair_key when it first needs them.
+// Few programs have fair locks, or locks on several keys. A server gets the scripts of fair_key and
+// of set_key when it first needs them.
 constexpr std::array<lock_kind const*, 1> loaded_kinds{
     &exclusive_key,
 };
@@ -71,13 +72,6 @@ void read_ttl(partial_answer& p, element const& e) {
 
 namespace {
 
-/// The key, short and on one line.
-std::string shown_key(sent_command const& c) {
-    constexpr std::size_t most = 64;
-    auto const key = c.owner.arguments(c.command).key;
-    return '"' + std::string(key.substr(0, most)) + (key.size() > most ? "...\"" : "\"");
-}
-
 /// Whether the server refuses EVALSHA or EVAL itself, and not a command within the script.
 bool refuses_script(std::string_view name, std::string_view error) {
     if (!name.starts_with("EVAL")) return false;
@@ -96,8 +90,11 @@ void read_error(partial_answer& p, sent_command const& c, element const& e, prot
     p.answer.cause = classify(e.value);
     // The server names no key, and not always the command.
     auto const unavailable = is_unavailable(e.value);
-    auto text = unavailable ? std::string(name) + ' ' + shown_key(c) + ": " + std::string(e.value)
-                            : std::string(e.value);
+    auto text = std::string(e.value);
+    if (unavailable) {
+        auto const key = shown_key(c.owner.arguments(c.command).key);
+        text = std::string(name) + ' ' + key + ": " + text;
+    }
     p.message = presentable(text, c);
     if (!c.words.in_cluster && (e.value.starts_with("MOVED ") || e.value.starts_with("ASK "))) {
         p.message += " (a node of a Cluster: its address must begin with redis+cluster)";
@@ -131,6 +128,11 @@ void read_nonsense(partial_answer& p) {
     p.answer = {
         .verdict = protocol::verdict::unknown, .cause = errc::not_redis, .message = p.message};
     p.ends_session = errc::not_redis;
+}
+
+std::string shown_key(std::string_view key) {
+    constexpr std::size_t most = 64;
+    return '"' + std::string(key.substr(0, most)) + (key.size() > most ? "...\"" : "\"");
 }
 
 std::string presentable(std::string_view text, sent_command const& c) {

@@ -70,6 +70,7 @@ struct partial_answer {
     std::string text;    ///< for the kind: kept from one reply to the next
     /// For the kind: the server accepted CLIENT CACHING. Kept from one reply to the next.
     bool tracked = false;
+    unsigned parts = 0; ///< for the kind: of the present reply, so far
     rewording again = rewording::none;
     errc ends_session{}; ///< not errc{}: the session must end, and `message` has the reason
     /// The last reply has shown this, and `lack_reason` says why.
@@ -122,6 +123,14 @@ public:
             request.push("EVALSHA", digest_, keys, keys_and_arguments...);
         }
     }
+    /// As above, for any number of keys: the first word is how many.
+    void encode(codec::request& request, wording w, std::span<std::string_view const> words) const {
+        if (w.whole_script) {
+            request.push_range("EVAL", text_, words);
+        } else {
+            request.push_range("EVALSHA", digest_, words);
+        }
+    }
 
 private:
     std::string_view text_;
@@ -152,6 +161,8 @@ void read_lack(partial_answer&, sent_command const&, element const&, std::string
                degradation);
 /// Reads a reply that no server gives to this command. The session ends.
 void read_nonsense(partial_answer&);
+/// A key for messages: short, and in quotes. To be shown through presentable().
+std::string shown_key(std::string_view key);
 /// A server's text for messages: without the password, and without the token of the lock.
 std::string presentable(std::string_view text, sent_command const&);
 

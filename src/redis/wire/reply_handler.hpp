@@ -51,6 +51,8 @@ struct command_args {
     std::chrono::milliseconds in_line_for{0};  ///< if the process does not ask again
 
     bool fenced() const { return fence_ttl.count() != 0; }
+    /// The key, or the first of several.
+    std::string_view first_key() const { return keys.empty() ? key : keys.front(); }
 };
 
 struct answer {

@@ -5,6 +5,7 @@
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/set_key.hpp"
 
 #include "support/redis_cli.hpp"
 #include "support/text.hpp"
@@ -76,13 +77,19 @@ BOOST_AUTO_TEST_CASE(unknown_commands_and_scripts_are_named) {
     auto const text = std::string(redis::release_script);
     BOOST_TEST(contains(c.refusal({"EVAL", text, "0"}), "with 1 keys and 1 arguments"));
     BOOST_TEST(contains(c.refusal({"EVAL", text, "1", "k"}), "with 1 keys and 1 arguments"));
+    // These take any number of keys, each with its counter.
+    auto const several = std::string(redis::set_raise_script);
+    for (auto const& words : std::vector<command_line>{{"EVAL", several, "0", "t", "1", "1"},
+                                                       {"EVAL", several, "1", "k", "t", "1", "1"},
+                                                       {"EVAL", several, "2", "k", "c", "t", "1"}})
+        BOOST_TEST(contains(c.refusal(words), "with 2 keys and 3 arguments"));
     BOOST_TEST(lives(c.one));
 }
 
 BOOST_AUTO_TEST_CASE(every_script_of_the_library_has_a_native_form) {
     auto const native = testing::native_scripts();
     std::size_t scripts = 0;
-    for (auto const* const kind : {&redis::exclusive_key, &redis::fair_key}) {
+    for (auto const* const kind : {&redis::exclusive_key, &redis::fair_key, &redis::set_key}) {
         for (auto const text : kind->scripts) {
             ++scripts;
             BOOST_TEST(std::any_of(native.begin(), native.end(),

@@ -23,11 +23,7 @@ constexpr std::array scripts{release_script, extend_script, fenced_acquire_scrip
 /// The name is valid until the next call in this thread.
 std::string_view fence_key(std::string_view key, wording w) {
     static thread_local std::string name;
-    if (w.in_cluster) {
-        name_cluster_fence_key(name, key);
-    } else {
-        name_fence_key(name, key);
-    }
+    name_fence_key(name, key, w.in_cluster);
     return name;
 }
 
@@ -352,6 +348,14 @@ void name_fence_key(std::string& name, std::string_view key) {
     if (!tagged) name += '{';
     name += key;
     name += tagged ? ":fence" : "}:fence";
+}
+
+void name_fence_key(std::string& name, std::string_view key, bool in_cluster) {
+    if (in_cluster) {
+        name_cluster_fence_key(name, key);
+    } else {
+        name_fence_key(name, key);
+    }
 }
 
 } // namespace holdfast::redis

@@ -20,6 +20,8 @@ extern lock_kind const exclusive_key;
 /// Cluster, unless `key` has a closing brace and no hash tag. Keys that share a counter, as `a` and
 /// `{a}` do, harm no client: the counter grows faster.
 void name_fence_key(std::string& name, std::string_view key);
+/// As above, or as name_cluster_fence_key().
+void name_fence_key(std::string& name, std::string_view key, bool in_cluster);
 
 } // namespace holdfast::redis
 

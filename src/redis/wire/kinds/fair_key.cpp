@@ -4,7 +4,6 @@
 #include "protocol/waiting/waiting_rules.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/lock_scripts.hpp"
-#include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/server_info.hpp"
 
 #include <algorithm>
@@ -45,11 +44,7 @@ void encode_script(codec::request& request, wording w, command_args const& a, sc
         return plain.encode(request, w, 2, a.key, names.line, a.token.view(), a.ttl.count(),
                             last...);
     }
-    if (w.in_cluster) {
-        name_cluster_fence_key(names.fence, a.key);
-    } else {
-        name_fence_key(names.fence, a.key);
-    }
+    name_fence_key(names.fence, a.key, w.in_cluster);
     fenced.encode(request, w, 3, a.key, names.fence, names.line, a.token.view(), a.ttl.count(),
                   a.number, a.fence_ttl.count(), last...);
 }
@@ -188,11 +183,7 @@ constinit lock_kind const fair_key{
 // line has the way at its end, so that no two keys share it.
 void name_line(std::string& name, std::string_view key, bool in_cluster) {
     constexpr std::string_view suffix = ":fence";
-    if (in_cluster) {
-        name_cluster_fence_key(name, key);
-    } else {
-        name_fence_key(name, key);
-    }
+    name_fence_key(name, key, in_cluster);
     name.resize(name.size() - suffix.size());
     auto const added = name.size() - key.size();
     constexpr std::size_t braces = 2;

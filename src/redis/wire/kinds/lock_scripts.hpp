@@ -55,12 +55,6 @@ inline constexpr std::string_view raise_script =
     "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',KEYS[2],ARGV[2],'px',l) "
     "else redis.call('pexpire',KEYS[2],l) end return 1";
 
-//
-// Fair locks. The list is the last of the keys.
-//
-
-namespace fair_parts {
-
 /// The text of several parts.
 template <std::string_view const&... Parts>
 struct joined {
@@ -72,6 +66,12 @@ struct joined {
     }();
     static constexpr std::string_view text{characters.data(), characters.size()};
 };
+
+//
+// Fair locks. The list is the last of the keys.
+//
+
+namespace fair_parts {
 
 inline constexpr std::string_view start = "local call,q=redis.call,KEYS[#KEYS] ";
 
@@ -130,19 +130,112 @@ inline constexpr std::string_view plain_end = "call('set',KEYS[1],ARGV[1],'px',A
 } // namespace fair_parts
 
 inline constexpr auto fair_release_script =
-    fair_parts::joined<fair_parts::start, fair_parts::call_next, fair_parts::release_end>::text;
+    joined<fair_parts::start, fair_parts::call_next, fair_parts::release_end>::text;
 inline constexpr auto fair_acquire_script =
-    fair_parts::joined<fair_parts::start, fair_parts::free_own, fair_parts::acquire_start,
-                       fair_parts::plain_end>::text;
+    joined<fair_parts::start, fair_parts::free_own, fair_parts::acquire_start,
+           fair_parts::plain_end>::text;
 inline constexpr auto fair_fenced_acquire_script =
-    fair_parts::joined<fair_parts::start, fair_parts::free_own, fair_parts::acquire_start,
-                       fenced_acquire_script>::text;
+    joined<fair_parts::start, fair_parts::free_own, fair_parts::acquire_start,
+           fenced_acquire_script>::text;
 inline constexpr auto fair_contend_script =
-    fair_parts::joined<fair_parts::start, fair_parts::call_next, fair_parts::free_own,
-                       fair_parts::contend_start, fair_parts::plain_end>::text;
+    joined<fair_parts::start, fair_parts::call_next, fair_parts::free_own,
+           fair_parts::contend_start, fair_parts::plain_end>::text;
 inline constexpr auto fair_fenced_contend_script =
-    fair_parts::joined<fair_parts::start, fair_parts::call_next, fair_parts::free_own,
-                       fair_parts::contend_start, fenced_acquire_script>::text;
+    joined<fair_parts::start, fair_parts::call_next, fair_parts::free_own,
+           fair_parts::contend_start, fenced_acquire_script>::text;
+
+//
+// Locks on several keys: ARGV[1] is the token. The counters follow the keys, in the same order.
+//
+
+namespace set_parts {
+
+inline constexpr std::string_view plain_start = "local k,p=#KEYS,2 ";
+inline constexpr std::string_view fenced_start = "local k,p=#KEYS/2,4 ";
+
+/// Ends the script if the key i stands in the way: with -i, or with the error if the server refuses
+/// GET. A value of another type stands in the way as any other.
+inline constexpr std::string_view refuse =
+    "if type(v)=='table' and not string.find(v.err,'WRONGTYPE') then return v end return -i end ";
+
+/// A key is free, ours already, or has the token that we have had there before (ARGV[p+i]).
+inline constexpr std::string_view look =
+    "local ours={} for i=1,k do local v=redis.pcall('get',KEYS[i]) "
+    "if v==ARGV[1] then ours[i]=true elseif v and (v=='' or v~=ARGV[p+i]) then ";
+
+/// The number for the set, as fenced_acquire_script makes it: one more than the largest counter, or
+/// the hint.
+inline constexpr std::string_view count =
+    "local n=0 for i=1,k do local c=redis.pcall('get',KEYS[k+i]) "
+    "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then return c end "
+    "c=c==false and 0 or tonumber(c) "
+    "if not (c and c>=0 and c%1==0 and c<90071992547408) then "
+    "return redis.error_reply('FENCE no fence can follow where the counter is no number below "
+    "2^53/100: '..KEYS[k+i]) end if c>n then n=c end end "
+    "n=n+1 local h,s=tonumber(ARGV[3]),string.format('%.0f',n) "
+    "if h>n and (h<n+600000 or h<=((redis.pcall('time')[1] or 0)+61)*10000) then n,s=h,ARGV[3] "
+    "end ";
+
+/// Takes the keys. If the server refuses one of the commands, the keys that were taken are freed.
+/// A key that was ours already stays, and its life does not become shorter: the command may be
+/// executed late, when an extension has given the key a longer one.
+inline constexpr std::string_view take =
+    "local taken={} local function try(...) local r=redis.pcall(...) "
+    "if type(r)=='table' and r.err then for j=1,#taken do redis.pcall('del',taken[j]) end "
+    "return r end end "
+    "for i=1,k do local e if ours[i] then local l=redis.pcall('pttl',KEYS[i]) "
+    "if type(l)~='number' or l<tonumber(ARGV[2]) then e=try('pexpire',KEYS[i],ARGV[2]) end "
+    "else e=try('set',KEYS[i],ARGV[1],'px',ARGV[2]) taken[#taken+1]=KEYS[i] end "
+    "if e then return e end end ";
+
+inline constexpr std::string_view plain_end = "return 1";
+inline constexpr std::string_view fenced_end =
+    "for i=1,k do local e=try('set',KEYS[k+i],s,'px',ARGV[4]) if e then return e end end return n";
+
+/// The script goes on only if all keys are ours.
+inline constexpr std::string_view compare =
+    "for i=1,k do local v=redis.pcall('get',KEYS[i]) if v~=ARGV[1] then ";
+inline constexpr std::string_view loop_end = "end ";
+
+/// As extend_script and raise_script.
+inline constexpr std::string_view extend = "for i=1,k do local l=redis.pcall('pttl',KEYS[i]) "
+                                           "if type(l)~='number' or l<tonumber(ARGV[2]) then "
+                                           "redis.call('pexpire',KEYS[i],ARGV[2]) end end "
+                                           "return 1";
+inline constexpr std::string_view raise =
+    "for i=1,k do local c=KEYS[k+i] local n=tonumber(redis.call('get',c) or 0) "
+    "local l=redis.pcall('pttl',c) "
+    "if type(l)~='number' or l<tonumber(ARGV[3]) then l=ARGV[3] end "
+    "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',c,ARGV[2],'px',l) "
+    "else redis.call('pexpire',c,l) end end return 1";
+
+} // namespace set_parts
+
+/// Takes all keys or none. Returns 1, or -i if the key i is another's.
+inline constexpr auto set_acquire_script =
+    joined<set_parts::plain_start, set_parts::look, set_parts::refuse, set_parts::loop_end,
+           set_parts::take, set_parts::plain_end>::text;
+/// Returns the number of the tenure instead of 1. All counters get it.
+inline constexpr auto set_fenced_acquire_script =
+    joined<set_parts::fenced_start, set_parts::look, set_parts::refuse, set_parts::loop_end,
+           set_parts::count, set_parts::take, set_parts::fenced_end>::text;
+inline constexpr auto set_extend_script =
+    joined<set_parts::plain_start, set_parts::compare, set_parts::refuse, set_parts::loop_end,
+           set_parts::extend>::text;
+inline constexpr auto set_raise_script =
+    joined<set_parts::fenced_start, set_parts::compare, set_parts::refuse, set_parts::loop_end,
+           set_parts::raise>::text;
+/// Returns 1 if all keys were ours. An error does not keep the others.
+inline constexpr std::string_view set_release_script =
+    "local r,e=1 for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) "
+    "if v==ARGV[1] then redis.call('del',KEYS[i]) else r=0 "
+    "if type(v)=='table' and not string.find(v.err,'WRONGTYPE') then e=v end end end return e or r";
+/// Returns {i, ttl, type, the first ARGV[2] bytes} of the first key that is another's, or {0}.
+inline constexpr std::string_view set_inspect_script =
+    "for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) if v and v~=ARGV[1] then local t='string' "
+    "if type(v)=='table' then if not string.find(v.err,'WRONGTYPE') then return v end "
+    "t,v=redis.pcall('type',KEYS[i]),'' end "
+    "return {i,redis.pcall('pttl',KEYS[i]),t,string.sub(v,1,ARGV[2])} end end return {0}";
 
 } // namespace holdfast::redis
 
