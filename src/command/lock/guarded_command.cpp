@@ -68,21 +68,25 @@ void guarded_command::on_lost() {
 
 void guarded_command::wait_for_signal() {
     signals_.async_wait([this](boost::system::error_code ec, int number) {
-        if (ec) return;
-        wait_for_signal(); // first: the owner may close this
+        if (ec || closed_) return;
         on_number(number);
+        if (!closed_) wait_for_signal();
     });
+}
+
+void guarded_command::close() {
+    closed_ = true;
+    signals_.cancel();
 }
 
 void guarded_command::on_number(int number) {
     if (number == SIGCHLD || number == SIGCONT) {
         if (number == SIGCONT) resume();
         if (running()) on_child();
-    } else if (running()) {
-        child_->signal(number);
-    } else if (number != SIGTSTP) {
-        owner_.on_signal(number);
+        return;
     }
+    if (running()) child_->signal(number);
+    if (number != SIGTSTP) owner_.on_signal(number);
 }
 
 void guarded_command::on_child() {

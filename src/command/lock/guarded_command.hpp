@@ -37,7 +37,7 @@ public:
     /// What starts the command.
     class owner {
     public:
-        /// A signal other than SIGTSTP came while no command runs.
+        /// A signal came, but not SIGTSTP. If the command runs, it has been passed on.
         virtual void on_signal(int number) = 0;
         /// The command has ended, with its exit code, or with `lost`.
         virtual void on_end(int code) = 0;
@@ -50,7 +50,7 @@ public:
 
     void wait_for_signal();
     /// No more signals are waited for.
-    void close() { signals_.cancel(); }
+    void close();
 
     /// Returns the exit code of a command that cannot be executed, or 0. The lease stays where it
     /// is until the command has ended.
@@ -59,11 +59,11 @@ public:
     void on_lost();
 
     bool started() const noexcept { return child_.has_value(); }
+    bool running() const noexcept { return started() && !ended_; }
     /// Whether the lock was lost before the last command ended.
     bool lost() const noexcept { return lost_; }
 
 private:
-    bool running() const noexcept { return started() && !ended_; }
     void on_number(int number);
     void on_child();
     void stop_here();
@@ -76,7 +76,7 @@ private:
     boost::asio::steady_timer kill_timer_;
     lease const* lease_ = nullptr;
     std::optional<child_process> child_; ///< the last one
-    bool lost_ = false, ended_ = false;
+    bool lost_ = false, ended_ = false, closed_ = false;
 };
 
 } // namespace holdfast::command

@@ -33,6 +33,9 @@ struct lock_settings : settings {
     lock_options lock() const;
 };
 
+/// Why a command waits for instances, for its user.
+std::string why_it_waits(lock_settings const&, error const&);
+
 /// Decides whether an attempt that failed is made again, and tells the user why. Refers to its
 /// arguments.
 class patience {

@@ -145,14 +145,13 @@ private:
     }
 
     void on_signal(int number) override {
-        if (ended_) return;
+        if (command_.started()) return;
         result_ = by_signal + number;
         if (acquiring_) stop_.emit(asio::cancellation_type::all);
         patience_.hurry();
     }
 
     void on_end(int code) override {
-        ended_ = true;
         result_ = code;
         give_back();
     }
@@ -167,7 +166,6 @@ private:
     }
 
     void finish() {
-        ended_ = true;
         notice_.stop();
         command_.close();
         client_.close();
@@ -185,7 +183,7 @@ private:
     holder_notice notice_;
     asio::cancellation_signal stop_;
     int result_ = 0;
-    bool acquiring_ = true, in_body_ = false, ended_ = false;
+    bool acquiring_ = true, in_body_ = false;
 };
 
 } // namespace
