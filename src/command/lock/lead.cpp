@@ -91,6 +91,7 @@ private:
     asio::awaitable<void> lead_once(lease& held) {
         co_await asio::this_coro::throw_if_cancelled(false);
         leads_ = true;
+        outage_.over();
         notice_.stop();
         if (talks()) say("leads: " + settings_.key);
         std::chrono::seconds pause = first_pause;

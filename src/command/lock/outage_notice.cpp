@@ -26,8 +26,15 @@ void outage_notice::look() {
 }
 
 void outage_notice::tell(error const& e) {
-    if (!std::exchange(told_, true)) say(why_it_waits(settings_, e));
+    if (!std::exchange(told_, true)) {
+        say(why_it_waits(settings_, e));
+        ends_ready_ = passes(e) || e == errc::quarantined;
+    }
     if (!waits_) wait(no_limit);
+}
+
+void outage_notice::over() {
+    if (std::exchange(told_, false)) say("enough instances can vote again");
 }
 
 void outage_notice::wait(wait_limit limit) {
@@ -40,7 +47,7 @@ void outage_notice::on_ready(error const& e) {
     if (stopped_) return;
     if (!e) {
         waits_ = false;
-        if (std::exchange(told_, false)) say("enough instances can vote again");
+        if (ends_ready_) over(); // else a right is missing, for example
         return;
     }
     pause_.expires_after(pause_after_error);
@@ -48,6 +55,7 @@ void outage_notice::on_ready(error const& e) {
         if (!ec && !stopped_) wait(no_limit);
     });
     tell(e);
+    ends_ready_ = true;
 }
 
 void outage_notice::stop() {

@@ -25,6 +25,8 @@ public:
     void look();
     /// A call has met an outage.
     void tell(error const&);
+    /// It is over, because a lock was granted.
+    void over();
     void stop();
 
 private:
@@ -36,6 +38,7 @@ private:
     boost::asio::steady_timer pause_;
     boost::asio::cancellation_signal stop_;
     bool waits_ = false, told_ = false, stopped_ = false;
+    bool ends_ready_ = false; ///< the outage ends when the instances can vote
 };
 
 } // namespace holdfast::command

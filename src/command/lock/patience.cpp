@@ -18,12 +18,6 @@ std::string advice(lock_settings const& s) {
     return s.new_servers ? "" : new_servers_advice;
 }
 
-/// Whether the instances may get better without a person's help.
-bool passes(error const& e) {
-    return e == errc::unreachable || e == errc::instance_timeout || e == errc::read_only ||
-           e == errc::no_quorum || e == errc::no_sentinel_majority || e == errc::too_few_replicas;
-}
-
 } // namespace
 
 // Each run is a client that starts anew. So it cannot know whether a server has just been
@@ -40,9 +34,14 @@ lock_options lock_settings::lock() const {
             .on_outage = outage_policy::fail};
 }
 
+bool passes(error const& e) {
+    return e == errc::unreachable || e == errc::instance_timeout || e == errc::read_only ||
+           e == errc::no_quorum || e == errc::no_sentinel_majority || e == errc::too_few_replicas;
+}
+
 std::string why_it_waits(lock_settings const& s, error const& e) {
-    if (e != errc::quarantined) return e.what() + "; waiting for the instances";
-    return e.what() + "; waiting for their votes" + advice(s);
+    if (e == errc::quarantined) return e.what() + "; waiting for their votes" + advice(s);
+    return e.what() + (passes(e) ? "; waiting for the instances" : "; trying again");
 }
 
 std::chrono::milliseconds patience::time_left() const {
