@@ -59,9 +59,14 @@ struct candidate : child {
     }
 };
 
+/// A leader that does not end would wait for ever.
+outcome run_lead(std::string const& arguments) {
+    return run_program("timeout 20 " + program("HOLDFAST_COMMAND") + " lead k " + arguments);
+}
+
 outcome lead_to_the_end(fleet const& servers, std::string const& options,
                         std::string const& command) {
-    return holdfast_command("lead k --new-servers" + on(servers) + options + " -- " + command);
+    return run_lead("--new-servers" + on(servers) + options + " -- " + command);
 }
 
 /// Says its number, and works until a signal ends it.
@@ -109,7 +114,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_value) {
           {"--ttl 2h -- true", "--ttl is 2h, and --max-ttl is 1m"},
           {"--ttl 5ms -- true", "5 ms"},
           {"", "it follows after --: holdfast lead KEY [OPTIONS] -- COMMAND"}}) {
-        auto const o = holdfast_command("lead k -i 127.0.0.1:1 " + arguments);
+        auto const o = run_lead("-i 127.0.0.1:1 " + arguments);
         BOOST_TEST(o.status == 125, arguments << ": " << o.said);
         BOOST_TEST(contains(o.said, told), arguments << ": " << o.said);
     }
@@ -119,8 +124,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_value) {
 BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_ends_a_candidate) {
     fleet servers(1);
     redis_cli(servers[0]).command({"RPUSH", "k", "v"});
-    auto const o = run_program("timeout 20 " + program("HOLDFAST_COMMAND") +
-                               " lead k --new-servers" + on(servers) + "-- echo ran");
+    auto const o = lead_to_the_end(servers, "", "echo ran");
     BOOST_TEST(o.status == 123, o.said);
     BOOST_TEST(!contains(o.said, "\nran"), o.said);
 }
@@ -264,9 +268,7 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_for_servers) {
 
 BOOST_AUTO_TEST_CASE(servers_that_may_have_been_restarted_are_waited_for) {
     fleet servers(1);
-    auto const run =
-        program("HOLDFAST_COMMAND") + " lead k --max-ttl 3s" + on(servers) + " -- echo ran";
-    auto const o = run_program(run);
+    auto const o = run_lead("--max-ttl 3s" + on(servers) + "-- echo ran");
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(contains(o.said, "; waiting for their votes; if the servers are new"), o.said);
     BOOST_TEST(contains(o.said, "\nran\n"), o.said);
