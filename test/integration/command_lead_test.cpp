@@ -180,6 +180,9 @@ BOOST_AUTO_TEST_CASE(a_signal_that_ends_the_command_ends_its_leader) {
         BOOST_TEST(c.status() == 128 + number);
         BOOST_TEST(is_free(servers));
     }
+    candidate on_a_terminal(servers, "--restart always", works);
+    ::kill(on_a_terminal.command(), SIGINT); // as Ctrl-C does
+    BOOST_TEST(on_a_terminal.status() == 128 + SIGINT);
 }
 
 BOOST_AUTO_TEST_CASE(a_signal_ends_a_campaign) {
