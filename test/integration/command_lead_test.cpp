@@ -202,21 +202,22 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_campaign) {
     check_nothing_left(servers);
 }
 
-// The command says nothing of its end, so that it runs to that end.
 BOOST_AUTO_TEST_CASE(a_leader_that_loses_its_lock_ends_its_command_and_leads_again) {
     fleet servers(3);
     candidate c(servers, "--ttl 2s",
-                alone(servers) + "trap 'sleep 0.2 9>&-; exit 3' TERM; echo $$; "
+                alone(servers) + "trap 'sleep 0.2 9>&-; echo over; exit 3' TERM; echo $$; "
                                  "echo $how; while :; do read x || :; done");
     auto const id = c.command();
     c.says("alone");
     delete_everywhere(servers);
     c.says("the lock is lost, the command has to end: k");
+    c.says("over");
     auto const next = c.command();
-    c.says("alone"); // the first one had ended
+    c.says("alone");
     BOOST_TEST(is_gone(id));
     BOOST_TEST(next != id);
     c.send_signal(SIGTERM);
+    c.says("over");
     BOOST_TEST(c.status() == 3);
     check_nothing_left(servers);
 }
