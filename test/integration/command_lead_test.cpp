@@ -222,6 +222,25 @@ BOOST_AUTO_TEST_CASE(a_leader_that_loses_its_lock_ends_its_command_and_leads_aga
     check_nothing_left(servers);
 }
 
+// Nothing watches the lock meanwhile.
+BOOST_AUTO_TEST_CASE(a_leader_that_stood_still_ends_its_command_and_leads_again) {
+    fleet servers(3);
+    candidate c(servers, "--ttl 500ms", alone(servers) + "echo $how; " + works);
+    c.says("alone");
+    auto const id = c.command();
+    c.stop();
+    BOOST_TEST(is_free(servers));
+    c.go_on();
+    auto said = c.line();
+    if (contains(said, "the lock is lost")) said = c.line();
+    BOOST_TEST(said == "alone");
+    BOOST_TEST(c.command() != id);
+    BOOST_TEST(is_gone(id));
+    c.send_signal(SIGTERM);
+    BOOST_TEST(c.status() == 128 + SIGTERM);
+    check_nothing_left(servers);
+}
+
 BOOST_AUTO_TEST_CASE(each_outage_ends_the_command_and_is_told_once_and_waited_out) {
     fleet servers(3);
     candidate c(servers, "--ttl 2s --max-ttl 2s --timeout 200ms", works);
