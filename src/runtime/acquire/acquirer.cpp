@@ -179,10 +179,8 @@ void acquirer::leave(operation& op, errc cause) {
         call.queue->machine.leave(op);
         return fail(op, cause);
     }
-    auto const lock = call.lock;
     protocol::key_line::leave(op);
     fail(op, cause);
-    if (!in_use(lock->key())) freed(*lock); // it was about to join the queue
 }
 
 // The caller does not want the lock any more. A try that was made for this acquire goes on for the
@@ -264,6 +262,7 @@ void acquirer::settle(active_queue& q, lease_clock::time_point now) {
 bool acquirer::run(active_queue& q, lease_clock::time_point now) {
     using effect = protocol::queue_effect;
     for (;;) {
+        if (q.of_set) update_gate(q);
         auto const action = q.machine.next(now, instances_.voters());
         if (action.empty()) {
             schedule(q);
@@ -323,13 +322,14 @@ void acquirer::forget(active_queue& q) noexcept {
     leave_line(q);
     q.detach();
     keys_.erase(key_entry(q));
-    auto const lock = lines_.any() ? q.lock : nullptr;
     if (q.of_set) {
         end_lease_of(q);
         lines_.remove(q);
+        return put_back(q);
     }
+    auto const lock = lines_.any() ? q.lock : nullptr;
     put_back(q);
-    if (lock) freed(*lock);
+    if (lock) freed(lock->key());
 }
 
 void acquirer::put_back(active_queue& q) noexcept {
@@ -370,7 +370,7 @@ active_queue* acquirer::unfold(active_tenure& t) {
 void acquirer::forget(active_tenure& t) noexcept {
     keys_.erase(key_entry(t));
     active_tenure_ptr const last(&t, false);
-    if (lines_.any()) freed(*t.lock);
+    if (lines_.any() && t.lock->keys().empty()) freed(t.lock->key());
 }
 
 void acquirer::abandon() noexcept {
@@ -385,7 +385,7 @@ void acquirer::clear() noexcept {
         if (t.orphaned) std::unique_ptr<set_turn> const last(&t);
     }
     due_.clear();
-    out_of_line_.clear();
+    called_.clear();
     lines_.clear();
     line_.clear();
     queues_.for_each([](queue& q) {

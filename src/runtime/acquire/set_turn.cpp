@@ -10,10 +10,12 @@ set_turn::~set_turn() {
 
 void set_turn::on_acquired(errc cause, detail::lease_ref lease) noexcept {
     taking_ = false;
-    failure_ = cause;
-    if (lease) {
-        taken.push_back(std::move(lease));
-        approach.took_key();
+    if (!abandoned_) {
+        failure_ = cause;
+        if (lease) {
+            taken.push_back(std::move(lease));
+            approach.took_key();
+        }
     }
     owner_.on_due(*this);
 }
