@@ -90,6 +90,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/session_test.cpp
     unit/redis/net/shared_source_test.cpp
     unit/redis/cluster/slot_maps_test.cpp
+    unit/redis/cluster/slot_parts_test.cpp
     unit/protocol/server/standstill_test.cpp
     unit/redis/net/stream_test.cpp
     unit/protocol/tenure/tally_test.cpp
