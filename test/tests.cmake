@@ -19,6 +19,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/cluster/cluster_guard_test.cpp
     unit/protocol/cluster/cluster_patience_test.cpp
     unit/redis/cluster/cluster_route_test.cpp
+    unit/redis/cluster/cluster_sets_test.cpp
     unit/redis/cluster/cluster_steps_test.cpp
     unit/redis/net/connection_failure_test.cpp
     unit/protocol/server/credential_schedule_test.cpp
