@@ -33,6 +33,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/runtime/acquire/folded_queues_test.cpp
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/kinds/hash_slot_of_a_key_test.cpp
+    unit/protocol/waiting/key_line_test.cpp
     unit/redis/scan/key_scans_test.cpp
     unit/testing/key_searches_test.cpp
     unit/protocol/server/hello_choice_test.cpp
@@ -205,6 +206,12 @@ holdfast_test(basics NAMED integration SOURCES
     integration/readiness_test.cpp
     integration/refusals_test.cpp
     integration/reports_test.cpp)
+# Its own executable, with locks on several keys alone.
+holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/multi_lock_deployments_test.cpp
+    integration/multi_lock_faults_test.cpp
+    integration/multi_locks_test.cpp
+    integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_failovers_test.cpp

@@ -47,6 +47,8 @@ struct instance_report {
     /// held: the rest of the key's time to live, where known. Empty for a key that never expires.
     std::optional<std::chrono::milliseconds> ttl_left;
     bool ttl_known = false; ///< held: the instance told the time to live
+    /// held: the key of a lock on several keys that stood in the way. Else empty.
+    std::string key{};
     /// held: "this client", or the holder's client_options::holder_label. Empty if the holder has
     /// none.
     std::string holder{};

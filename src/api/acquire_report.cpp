@@ -66,6 +66,11 @@ bool fails(instance_report const& i) {
     }
 }
 
+/// The key that stood in the way of a lock on several keys.
+std::string key_words(instance_report const& i) {
+    return i.key.empty() ? std::string() : quoted(i.key) + ' ';
+}
+
 /// The holder of the key, and the longest time that it has left.
 std::string holder_words(acquire_report const& r, std::size_t holding) {
     std::optional<std::chrono::milliseconds> left;
@@ -76,7 +81,11 @@ std::string holder_words(acquire_report const& r, std::size_t holding) {
         expires = expires && i.ttl_left;
         left = std::max(left, i.ttl_left);
     }
-    auto text = r.holder.empty() ? std::string("held") : "held by " + r.holder;
+    auto const held = std::find_if(r.instances.begin(), r.instances.end(), [](auto const& i) {
+        return i.outcome == instance_outcome::held;
+    });
+    auto text = held == r.instances.end() ? std::string() : key_words(*held);
+    text += r.holder.empty() ? std::string("held") : "held by " + r.holder;
     if (known) text += ", " + detail::time_left_words(expires ? left : std::nullopt);
     return text + " (" + detail::instances_words(holding, r.instances.size()) + ')';
 }
@@ -108,7 +117,7 @@ std::string verdict(acquire_report const& r) {
 }
 
 std::string describe(instance_report const& i) {
-    auto text = i.address + ' ' + to_string(i.outcome);
+    auto text = i.address + ' ' + key_words(i) + to_string(i.outcome);
     if (!i.holder.empty()) text += " by " + i.holder;
     if (i.outcome == instance_outcome::held && i.ttl_known)
         text += ", " + detail::time_left_words(i.ttl_left);

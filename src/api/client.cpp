@@ -160,10 +160,10 @@ namespace detail {
 
 void async_adopt(lock_state_ptr lock, lease_token token, acquire_handler handler, configuration) {
     auto& engine = lock->engine();
-    engine.submit(
-        runtime::acquire_call{.handler = std::move(handler),
-                              .lock = std::move(lock),
-                              .adopted = std::make_unique<lease_token const>(std::move(token))});
+    auto extras = std::make_unique<runtime::acquire_extras>();
+    extras->adopted = std::make_unique<lease_token const>(std::move(token));
+    engine.submit(runtime::acquire_call{
+        .handler = std::move(handler), .lock = std::move(lock), .extras = std::move(extras)});
 }
 
 void async_inspect(lock_state_ptr key, inspect_handler handler, configuration) {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,29 +30,30 @@ namespace {
 constexpr auto brief = 1500ms;
 constexpr auto lengthy = 20'000ms;
 
-/// The scripts that a client has sent to each server.
+/// The scripts that a client has sent to each server. The proxies may outlive it.
 class recorder {
 public:
-    explicit recorder(proxy_group& proxies)
-        : sent_(proxies.all.size()) {
-        for (std::size_t i = 0; i < sent_.size(); ++i) {
-            proxies[i].intercept([this, i](command_line const& words) {
-                std::lock_guard const lock(mutex_);
+    explicit recorder(proxy_group& proxies) {
+        seen_->sent.resize(proxies.all.size());
+        for (std::size_t i = 0; i < proxies.all.size(); ++i) {
+            proxies[i].intercept([seen = seen_, i](command_line const& words) {
+                std::lock_guard const lock(seen->mutex);
                 // The probe runs a script without keys.
                 auto const runs = words.at(0) == "EVALSHA" || words.at(0) == "EVAL";
-                if (runs && words.at(2) != "0") sent_[i] = words;
+                if (runs && words.at(2) != "0") seen->sent[i] = words;
                 return std::optional<std::string>();
             });
         }
     }
     bool complete() const {
-        std::lock_guard const lock(mutex_);
-        return std::none_of(sent_.begin(), sent_.end(), [](auto const& s) { return s.empty(); });
+        std::lock_guard const lock(seen_->mutex);
+        return std::none_of(seen_->sent.begin(), seen_->sent.end(),
+                            [](auto const& s) { return s.empty(); });
     }
     /// The last one; an extension as a server executes it that has forgotten the script.
     command_line last(std::size_t server) const {
-        std::lock_guard const lock(mutex_);
-        auto words = sent_.at(server);
+        std::lock_guard const lock(seen_->mutex);
+        auto words = seen_->sent.at(server);
         BOOST_REQUIRE(!words.empty());
         if (words[0] == "EVALSHA" && words[2] == "1") {
             words[0] = "EVAL";
@@ -61,8 +63,11 @@ public:
     }
 
 private:
-    mutable std::mutex mutex_;
-    std::vector<command_line> sent_;
+    struct record {
+        std::mutex mutex;
+        std::vector<command_line> sent;
+    };
+    std::shared_ptr<record> const seen_ = std::make_shared<record>();
 };
 
 error extend(test_client& client, lease& held, std::chrono::milliseconds ttl) {

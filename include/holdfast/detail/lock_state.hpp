@@ -75,6 +75,12 @@ public:
     std::span<std::string_view const> keys() const noexcept {
         return {reinterpret_cast<std::string_view const*>(this + 1), key_count_};
     }
+    /// Visits the key, or each of several keys.
+    template <class Visit>
+    void for_each_key(Visit&& visit) const {
+        if (key_count_ == 0) visit(key());
+        for (auto const each : keys()) visit(each);
+    }
 
 private:
     friend void intrusive_ptr_add_ref(lock_state const* s) noexcept {

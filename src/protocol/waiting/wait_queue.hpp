@@ -62,14 +62,22 @@ public:
     /// Whether the processes get the key in the order in which they came.
     void is_fair(bool fair) { line_.fair(fair); }
     bool is_fair() const { return line_.fair(); }
+    /// False: others have the next turn for one of the keys (key_line.hpp), so the first waiter
+    /// must wait, and a tenure is not handed over.
+    void may_try(bool may) { may_try_ = may; }
+    bool may_try() const { return may_try_; }
+    /// The next try asks all instances at once: they have the keys for this process already.
+    void has_keys() { has_keys_ = true; }
 
     queue_action next(time_point now, instance_set reachable) {
         for (;;) {
             switch (phase_) {
             case phase::ready:
+                if (!empty() && !may_try_)
+                    return {.effect = front().is_refused() ? effect::refuse : effect::none};
                 return begin_try(now, reachable);
             case phase::trying:
-                if (try_is_wanted()) return {};
+                if (may_try_ && try_is_wanted()) return {};
                 phase_ = phase::ready;
                 tracker_.forget();
                 return {.effect = effect::cancel_try};
@@ -84,6 +92,10 @@ public:
                 if (front().waits) return {};
                 return {.effect = effect::refuse};
             case phase::waiting:
+                if (!may_try_) {
+                    failed();
+                    break;
+                }
                 if (!empty() && front().is_refused()) return {.effect = effect::refuse};
                 if (now < wake_ && !empty() && !front().adopts) {
                     auto const tracking = awaits_ == awaits::push ? tracker_.next(now, reachable)
@@ -326,7 +338,7 @@ public:
     /// the tenure.
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
-        return phase_ == phase::held && !empty() && front().ttl <= ttl &&
+        return phase_ == phase::held && !empty() && may_try_ && front().ttl <= ttl &&
                (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
@@ -357,6 +369,17 @@ public:
         phase_ = phase::ready;
         rivals_.contest();
     }
+    /// Before the first try: a tenure of this process has just ended that was not of this queue.
+    /// The process stands back as if it had been.
+    void follows(time_point now, duration round_trip) {
+        pace_.answered_after(round_trip);
+        phase_ = phase::standing_back;
+        stand_back_.begin(true);
+        wake_ = now + pace_.stand_back();
+    }
+    /// True while this process leaves the key to others after a tenure.
+    bool stands_back() const { return phase_ == phase::standing_back; }
+    duration round_trip() const { return pace_.round_trip(); }
 
     /// True if arbiter() was to report a change that the last try has found, and has not; once.
     breach take_breach() { return tracker_.take_breach(); }
@@ -392,8 +415,8 @@ private:
             configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
         auto const reserved = line_.take_call() && !front().adopts;
         auto const asks_all =
-            reserved || !rivals_.contested() || !front().waits || recheck || outage ||
-            candidates(reachable).empty() ||
+            reserved || std::exchange(has_keys_, false) || !rivals_.contested() || !front().waits ||
+            recheck || outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, reserved, now};
         if (!asks_all) return {.effect = effect::try_arbiter};
@@ -428,6 +451,8 @@ private:
     phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;
     bool obstacle_known_ = false;
+    bool may_try_ = true;
+    bool has_keys_ = false;
     bool excused_ = false; ///< the last try was excused: see overslept()
 };
 

@@ -35,6 +35,9 @@ struct waiter : waiter_hook {
     bool is_refused() const { return !waits && !adopts; }
 };
 
+using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
+                                           boost::intrusive::constant_time_size<false>>;
+
 /// A try of a wait queue, and then the tenure that it has won.
 struct attempt {
     /// Whether it gives `w` all that it asks for.
@@ -87,9 +90,7 @@ protected:
     }
 
 private:
-    boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
-                           boost::intrusive::constant_time_size<false>>
-        waiters_;
+    waiter_list waiters_;
 };
 
 } // namespace holdfast::protocol

@@ -41,11 +41,12 @@ acquire_outcome outcome_of(errc cause) {
 
 } // namespace
 
-acquirer::acquirer(services const& s, tenure_driver& tenures,
+acquirer::acquirer(services const& s, tenure_driver& tenures, lock_maker& locks,
                    std::chrono::milliseconds instance_timeout)
     : turn_(s.turn)
     , instances_(s.instances)
     , tenures_(tenures)
+    , locks_(locks)
     , timers_(s.timers)
     , completer_(s.completer)
     , counters_(s.counters)
@@ -81,7 +82,7 @@ bool acquirer::admit(operation& op) {
     auto const& options = call.lock->options();
     op.set_ttl(options.ttl);
     op.renewed = options.watchdog;
-    auto const* const adopted = call.adopted.get();
+    auto const* const adopted = call.adopted();
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
     op.handovers =
@@ -101,6 +102,7 @@ active_queue* acquirer::make_queue(detail::lock_state_ptr const& lock, std::size
     q.machine = protocol::wait_queue(instances_.size());
     q.lock = lock;
     q.hash = hash;
+    q.of_set = !lock->keys().empty();
     keys_.insert(q);
     undo.set_active(false);
     return &q;
@@ -115,7 +117,7 @@ void acquirer::join(operation& op, active_queue& q) {
     call.tries_before = q.machine.counts().tries;
     call.tenures_before = q.machine.counts().tenures - (q.machine.held() ? 1 : 0);
     op.stage = operation_stage::queued;
-    auto const first = q.machine.empty() && !q.machine.held();
+    auto const first = q.machine.empty() && !q.machine.held() && q.machine.may_try();
     auto const now = call.started();
     auto const outage = q.machine.failed_outage_tries() != 0 && !q.machine.empty();
     if (outage && !op.stays && !op.adopts) {
@@ -134,8 +136,8 @@ void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
     auto const total_only =
         (type & (asio::cancellation_type_t::partial | asio::cancellation_type_t::terminal)) ==
         asio::cancellation_type_t::none;
-    auto& q = *op.as<acquire_call>().queue;
-    if (total_only && q.machine.trying() && &q.front() == &op) {
+    auto* const q = op.as<acquire_call>().queue;
+    if (total_only && q != nullptr && q->machine.trying() && &q->front() == &op) {
         op.cancel_requested = true;
     } else {
         give_up(op, errc::cancelled);
@@ -143,9 +145,21 @@ void acquirer::cancel(operation& op, asio::cancellation_type_t type) {
 }
 
 void acquirer::on_time(operation& op, lease_clock::time_point) {
-    auto const& q = *op.as<acquire_call>().queue;
-    if (q.machine.in_outage()) return give_up(op, common_cause(q.round, instances_.causes()));
-    give_up(op, waited_for_a_holder(op) ? errc::wait_timeout : errc::no_quorum);
+    give_up(op, cause_at_limit(op));
+}
+
+errc acquirer::cause_at_limit(operation const& op) const {
+    auto const& call = op.as<acquire_call>();
+    if (call.queue == nullptr) return errc::wait_timeout; // behind others of this process
+    auto const* q = call.queue;
+    if (q->of_set) {
+        auto const& turn = turn_of(op);
+        if (!turn.first_everywhere()) return errc::wait_timeout;
+        if (auto const* const taking = turn.taking()) return cause_at_limit(*taking);
+        if (!turn.taken.empty()) return errc::wait_timeout;
+    }
+    if (q->machine.in_outage()) return common_cause(q->round, instances_.causes());
+    return waited_for_a_holder(op) ? errc::wait_timeout : errc::no_quorum;
 }
 
 void acquirer::refuse_waiting() {
@@ -160,51 +174,81 @@ void acquirer::count_as_waiting(operation& op) {
 
 // Takes an acquire out of its queue, and completes it with an error.
 void acquirer::leave(operation& op, errc cause) {
-    op.as<acquire_call>().queue->machine.leave(op);
+    auto const& call = op.as<acquire_call>();
+    if (call.queue != nullptr) {
+        call.queue->machine.leave(op);
+        return fail(op, cause);
+    }
+    auto const lock = call.lock;
+    protocol::key_line::leave(op);
     fail(op, cause);
+    if (!in_use(lock->key())) freed(*lock); // it was about to join the queue
 }
 
 // The caller does not want the lock any more. A try that was made for this acquire goes on for the
 // next waiter. If no waiter can use the try, its grants are released.
 void acquirer::give_up(operation& op, errc cause) {
-    auto& q = *op.as<acquire_call>().queue;
-    if (q.machine.trying() && q.asks_all) q.round.votes = q.tenure->machine.votes();
+    auto* const q = op.as<acquire_call>().queue;
+    if (q == nullptr) return leave(op, cause);
+    if (q->machine.trying() && q->asks_all) q->round.votes = q->tenure->machine.votes();
     leave(op, cause);
-    settle(q, turn_.time());
+    settle(*q, turn_.time());
 }
 
 void acquirer::fail(operation& op, errc cause) {
-    counters::add(counters_.acquire_failed);
     auto const& call = op.as<acquire_call>();
+    if (call.extras && call.extras->owner != nullptr) return completer_.complete(op, cause);
+    counters::add(counters_.acquire_failed);
     std::shared_ptr<acquire_report const> report;
-    if (call.queue != nullptr && cause != errc::shut_down && cause != errc::out_of_memory) {
+    auto const queued = op.stage == operation_stage::queued;
+    if (queued && cause != errc::shut_down && cause != errc::out_of_memory) {
         // If that fails, the handler gets the code alone.
         turn_.attempt([&] { report = make_report(op); });
     }
     auto const took = turn_.time() - call.started();
     counters_.ended(outcome_of(cause), took, op.behind);
     events_.failed(*call.lock, reported_call::acquire, cause, took, report.get());
+    if (!call.lock->keys().empty()) give_up_set(op);
     completer_.complete(op, cause, std::move(report));
 }
 
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& call = op.as<acquire_call>();
-    auto const& q = *call.queue;
+    auto const* const q = call.queue;
+    round_record const nothing;
+    auto const& round = q != nullptr ? q->round : nothing;
+    auto const one_key = call.lock->keys().empty() ? call.lock->key() : call.lock->keys().front();
     report_input input{.key = call.lock->key(),
+                       .keys = call.lock->keys(),
                        .adopts = op.adopts,
-                       .attempts = q.machine.counts().tries - call.tries_before,
                        .waited = turn_.time() - call.started(),
                        .asked = {},
-                       .round = q.round,
-                       .instances = instances_.snapshots(q.round, call.lock->key())};
-    if (q.machine.trying()) input.asked = q.tenure->machine.maybe_held();
-    if (q.machine.held()) {
-        auto const left =
-            std::max(q.tenure->machine.deadline() - turn_.time(), protocol::duration(0));
-        input.held_here = {.instances = q.tenure->machine.maybe_held(),
+                       .round = round,
+                       .instances = instances_.snapshots(round, one_key)};
+    if (q != nullptr) input.attempts = q->machine.counts().tries - call.tries_before;
+    if (q != nullptr && q->machine.trying()) input.asked = q->tenure->machine.maybe_held();
+    if (auto const* const t = holder_here(op); t != nullptr) {
+        auto const left = std::max(t->machine.deadline() - turn_.time(), protocol::duration(0));
+        input.held_here = {.instances = t->machine.maybe_held(),
                            .left = std::chrono::duration_cast<std::chrono::milliseconds>(left)};
     }
     return std::make_shared<acquire_report const>(build_report(input));
+}
+
+/// The tenure of this client that keeps the acquire waiting, or null.
+active_tenure* acquirer::holder_here(operation const& op) {
+    auto const& call = op.as<acquire_call>();
+    if (call.queue != nullptr && call.queue->machine.held()) return call.queue->tenure.get();
+    active_tenure* found = nullptr;
+    if (!lines_.any()) return found;
+    call.lock->for_each_key([&](std::string_view key) {
+        if (found != nullptr) return;
+        auto const* const q = keys_.find(key).queue();
+        auto* const own = keys_.find(key).tenure();
+        if (q == nullptr || q->machine.held()) found = own;
+        if (found == nullptr) found = tenure_of_set(key);
+    });
+    return found;
 }
 
 //
@@ -212,10 +256,19 @@ std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op)
 //
 
 void acquirer::settle(active_queue& q, lease_clock::time_point now) {
+    if (q.of_set) return settle_set(q, now);
+    run(q, now);
+}
+
+/// False: the queue is back in the pool.
+bool acquirer::run(active_queue& q, lease_clock::time_point now) {
     using effect = protocol::queue_effect;
     for (;;) {
         auto const action = q.machine.next(now, instances_.voters());
-        if (action.empty()) return schedule(q);
+        if (action.empty()) {
+            schedule(q);
+            return true;
+        }
         if (!action.track.empty()) ask_to_push(q, action.track);
         switch (action.effect) {
         case effect::try_all:
@@ -236,9 +289,15 @@ void acquirer::settle(active_queue& q, lease_clock::time_point now) {
             cancel_try(q);
             break;
         case effect::fold:
-            return q.round.empty() ? fold(q) : schedule(q);
+            if (q.round.empty() && !q.of_set) {
+                fold(q);
+                return false;
+            }
+            schedule(q);
+            return true;
         case effect::forget:
-            return forget(q);
+            forget(q);
+            return false;
         case effect::none:
             break;
         }
@@ -264,7 +323,13 @@ void acquirer::forget(active_queue& q) noexcept {
     leave_line(q);
     q.detach();
     keys_.erase(key_entry(q));
+    auto const lock = lines_.any() ? q.lock : nullptr;
+    if (q.of_set) {
+        end_lease_of(q);
+        lines_.remove(q);
+    }
     put_back(q);
+    if (lock) freed(*lock);
 }
 
 void acquirer::put_back(active_queue& q) noexcept {
@@ -305,13 +370,23 @@ active_queue* acquirer::unfold(active_tenure& t) {
 void acquirer::forget(active_tenure& t) noexcept {
     keys_.erase(key_entry(t));
     active_tenure_ptr const last(&t, false);
+    if (lines_.any()) freed(*t.lock);
 }
 
 void acquirer::abandon() noexcept {
+    for (auto& t : turns_) t.give_back();
     queues_.for_each([](queue& q) { auto const lock = std::move(q.lock); });
 }
 
 void acquirer::clear() noexcept {
+    for (auto at = turns_.begin(); at != turns_.end();) {
+        auto& t = *at++;
+        t.give_back();
+        if (t.orphaned) std::unique_ptr<set_turn> const last(&t);
+    }
+    due_.clear();
+    out_of_line_.clear();
+    lines_.clear();
     line_.clear();
     queues_.for_each([](queue& q) {
         q.machine.abandon();

@@ -15,6 +15,7 @@
 #include "runtime/acquire/active_queue.hpp"
 #include "runtime/acquire/active_tenure.hpp"
 #include "runtime/acquire/key_table.hpp"
+#include "runtime/acquire/set_turn.hpp"
 #include "runtime/acquire/tenure_driver.hpp"
 #include "runtime/acquire/waiting_line.hpp"
 #include "runtime/memory/pool.hpp"
@@ -41,14 +42,24 @@
 
 namespace holdfast::runtime {
 
+/// Makes locks on keys with their prefix.
+class lock_maker {
+public:
+    virtual detail::lock_state_ptr make_lock(lock_options const&, std::string_view key) = 0;
+
+protected:
+    ~lock_maker() = default;
+};
+
 /// One loop carries out the actions of the queues' machines: settle(). A function that the engine
 /// calls settles the queue as its last act, unless its comment says otherwise. No function that
 /// settle() calls settles a queue.
 ///
 /// @par Thread safety  On the executor alone.
-class acquirer final : public folded_queues, private operation_timer_owner {
+class acquirer final : public folded_queues, private operation_timer_owner, private set_turn_owner {
 public:
-    acquirer(services const&, tenure_driver&, std::chrono::milliseconds instance_timeout);
+    acquirer(services const&, tenure_driver&, lock_maker&,
+             std::chrono::milliseconds instance_timeout);
 
     //
     // Operations
@@ -103,12 +114,16 @@ public:
     /// needed.
     void leave_late_instances();
 
+    /// Begins what the events of this turn have left to the acquires that share keys with others.
+    void continue_turns();
+
     //
     // Folded queues
     //
 
     active_queue* unfold(active_tenure&) override;
     void forget(active_tenure&) noexcept override;
+    void keeps_places(operation&, active_queue&) noexcept override;
 
     //
     // All queues
@@ -128,8 +143,10 @@ public:
     void clear() noexcept;
     /// True if this client asks for the key, or holds it, with this token.
     bool has_token(std::string_view key, std::string_view text) const {
-        auto const* const t = keys_.find(key).tenure();
-        return t != nullptr && t->token_text(random_.label()).view() == text;
+        auto const is = [&](active_tenure const* t) {
+            return t != nullptr && t->token_text(random_.label()).view() == text;
+        };
+        return is(keys_.find(key).tenure()) || (lines_.any() && is(tenure_of_set(key)));
     }
     void period_ended() noexcept { queues_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
@@ -148,9 +165,13 @@ private:
     };
 
     void on_time(operation&, lease_clock::time_point now) override;
+    void on_due(set_turn& t) noexcept override {
+        if (!t.due_hook::is_linked()) due_.push_back(t);
+    }
 
     // Queues: acquirer.cpp
     bool admit(operation&);
+    bool run(active_queue&, lease_clock::time_point now);
     active_queue* make_queue(detail::lock_state_ptr const&, std::size_t hash);
     void fold(active_queue&) noexcept;
     void put_back(active_queue&) noexcept;
@@ -158,8 +179,10 @@ private:
     void schedule(active_queue&);
     void count_as_waiting(operation&);
     void leave(operation&, errc);
+    errc cause_at_limit(operation const&) const;
     void give_up(operation&, errc);
     std::shared_ptr<acquire_report const> make_report(operation const&);
+    active_tenure* holder_here(operation const&);
 
     // Tries: acquirer_tries.cpp
     bool apply(active_tenure&, protocol::tenure_action const&);
@@ -188,10 +211,31 @@ private:
     void ask_to_push(active_queue&, protocol::instance_set);
     void on_tracked(active_tenure&, unsigned instance, std::uint32_t round, redis::answer const&);
     bool wake(unsigned instance, std::string_view key);
+    bool push(active_queue&, unsigned instance);
+
+    // Locks on several keys: acquirer_sets.cpp
+    void start_set(operation&);
+    bool waits_in_line(operation&);
+    active_tenure* tenure_of_set(std::string_view key) const;
+    active_queue* queue_of_set(std::string_view key) const;
+    bool in_use(std::string_view key) const { return keys_.find(key) != key_entry(); }
+    void settle_set(active_queue&, lease_clock::time_point now);
+    void update_gate(active_queue&);
+    bool end_lease_of(active_queue&) noexcept;
+    void note_refusal(active_queue&);
+    void leave_lines(set_turn&, detail::lock_state const&) noexcept;
+    void give_up_set(operation&) noexcept;
+    void freed(detail::lock_state const&) noexcept;
+    void join_after_set(operation&);
+    void proceed(set_turn&);
+    void take_next_key(set_turn&);
+    bool has_all_taken(set_turn const&) const;
+    void begin_conversion(set_turn&);
 
     turn& turn_;
     instance_group& instances_;
     tenure_driver& tenures_;
+    lock_maker& locks_;
     timer_queue& timers_;
     completer& completer_;
     counters& counters_;
@@ -205,6 +249,16 @@ private:
     waiting_list waiting_; ///< queues that react to pushes, and to instances that come or go
     operation_list acquiring_;
     bool refuses_ = false;
+
+    key_lines lines_;
+    boost::intrusive::list<set_turn, boost::intrusive::base_hook<turn_hook>,
+                           boost::intrusive::constant_time_size<false>>
+        turns_; ///< all
+    boost::intrusive::list<set_turn, boost::intrusive::base_hook<due_hook>,
+                           boost::intrusive::constant_time_size<false>>
+        due_;
+    protocol::waiter_list out_of_line_;      ///< may join the queues of their keys
+    protocol::duration round_trip_of_set_{}; ///< of a try for several keys
 };
 
 template <class LetGo>
@@ -212,6 +266,14 @@ void acquirer::start(operation& op, LetGo&& let_go) {
     if (!admit(op)) return;
     auto const& lock = op.as<acquire_call>().lock;
     auto const key = lock->key();
+    if (lines_.any() || !lock->keys().empty()) {
+        lock->for_each_key([&](std::string_view each) {
+            for (auto* const t : {keys_.find(each).tenure(), tenure_of_set(each)})
+                if (t != nullptr && t->lease != nullptr) let_go(*t->lease);
+        });
+        if (!lock->keys().empty()) return start_set(op);
+        if (waits_in_line(op)) return;
+    }
     auto const hash = hash_of_key(key);
     auto at = keys_.find(key, hash);
     auto* const t = at.tenure();

@@ -35,6 +35,7 @@ void acquirer::on_inspection(active_tenure& t, unsigned instance, redis::answer 
         vote.ttl_known = a.ttl_known;
         vote.ttl_left = a.ttl_left;
         vote.holder = a.holder;
+        if (a.obstacle != 0) vote.obstacle = a.obstacle;
     } else if (a.cause == errc::wrong_type) {
         vote.held = false;
         vote.cause = a.cause;
@@ -118,9 +119,15 @@ void acquirer::on_push(unsigned instance, std::string_view key) {
 
 bool acquirer::wake(unsigned instance, std::string_view key) {
     auto* const q = keys_.find(key).queue();
+    auto const woken = q != nullptr && push(*q, instance);
+    auto* const set = lines_.any() ? queue_of_set(key) : nullptr;
+    return (set != nullptr && push(*set, instance)) || woken;
+}
+
+bool acquirer::push(active_queue& q, unsigned instance) {
     auto const now = turn_.time();
-    if (q == nullptr || !q->machine.push(now, instance, random_.pause_bits())) return false;
-    settle(*q, now);
+    if (!q.machine.push(now, instance, random_.pause_bits())) return false;
+    settle(q, now);
     return true;
 }
 

@@ -105,7 +105,8 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
         made = &tenures_.take();
-        op.adopts ? made->adopt_token(call.adopted->value) : made->set_token(token_of_try(q, how));
+        op.adopts ? made->adopt_token(call.adopted()->value)
+                  : made->set_token(token_of_try(q, how));
     });
     if (!ready) {
         q.machine.failed();
@@ -118,6 +119,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     if (!op.adopts) t.machine.set_usual(instances_.round_trips());
     t.adopts = op.adopts;
     t.fair = q.machine.is_fair();
+    t.converted = false;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
     t.lock = call.lock;
@@ -146,7 +148,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     leave_line(*t.queue);
     t.adopts = false;
     if (winner.adopts) {
-        t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted->fence));
+        t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted()->fence));
         t.machine.set_usual(instances_.round_trips());
     }
     return winner;
@@ -154,7 +156,10 @@ operation& acquirer::take_winner(active_tenure& t) {
 
 unsigned acquirer::arbiter_of(active_queue const& q) const {
     auto const candidates = q.machine.candidates(instances_.voters());
-    return protocol::arbiter(common_hash(q.key()), instances_.punctual(candidates),
+    // Several keys are waited for at the arbiter of the one that stands in the way.
+    auto const* const turn = q.of_set ? turn_of_front(q) : nullptr;
+    auto const key = turn == nullptr ? q.key() : q.lock->keys()[turn->watched];
+    return protocol::arbiter(common_hash(key), instances_.punctual(candidates),
                              [this](unsigned i) { return instances_[i].identity(); });
 }
 
@@ -170,6 +175,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
     auto& q = *t.queue;
     if (a.verdict != protocol::verdict::yes) {
         q.round.note(instance, instances_.size(), a, turn_.time() - q.asked);
+        if (a.obstacle != 0 && !q.machine.empty()) turn_of(q.front()).watched = a.obstacle - 1;
     }
     auto const action = t.machine.answer(
         c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
@@ -209,6 +215,7 @@ void acquirer::on_arbiter_refused(active_tenure& t, active_queue& q, redis::answ
         line_.enter(q, q.in_line, t.own_token(), arbiter);
         if (a.called) q.machine.called(turn_.time(), arbiter, !instances_[arbiter].moves_keys());
     }
+    if (q.of_set) note_refusal(q);
     if (op.cancel_requested) leave(op, errc::cancelled);
 }
 
@@ -257,6 +264,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
             counters::add(counters_.split_votes, q.machine.counts().splits - before);
             events_.split_vote(*op.as<acquire_call>().lock);
         }
+        if (q.of_set) note_refusal(q);
         if (op.cancel_requested) leave(op, errc::cancelled);
         if (!q.machine.inspects()) q.detach();
         break;

@@ -36,6 +36,7 @@ public:
 
     // Ordered so that there is no padding: each key that is waited for has a queue.
     bool asks_all = false; ///< the try asks all instances, not the arbiter alone
+    bool of_set = false;   ///< its lock is one on several keys
     protocol::wait_queue machine;
     detail::lock_state_ptr lock; ///< one of the locks on the key
     std::size_t hash = 0;

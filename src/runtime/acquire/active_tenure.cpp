@@ -3,11 +3,14 @@
 #include "protocol/waiting/waiting_rules.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/set_key.hpp"
 #include "runtime/acquire/active_queue.hpp"
+#include "runtime/acquire/set_turn.hpp"
 
 namespace holdfast::runtime {
 
 redis::lock_kind const& active_tenure::kind() const noexcept {
+    if (!lock->keys().empty()) return redis::set_key;
     return fair ? redis::fair_key : redis::exclusive_key;
 }
 
@@ -21,7 +24,15 @@ redis::command_args active_tenure::describe(protocol::command c,
         s.number = machine.asks_for(c);
     }
     if (fair) describe_place(s);
+    if (s.keys = lock->keys(); !s.keys.empty() && queue != nullptr) describe_set(s, c);
     return s;
+}
+
+void active_tenure::describe_set(redis::command_args& s, protocol::command c) const noexcept {
+    auto const* const turn = turn_of_front(*queue);
+    if (turn == nullptr) return;
+    s.watched = turn->watched;
+    if (c != protocol::command::heal) s.prior = turn->prior;
 }
 
 void active_tenure::describe_place(redis::command_args& s) const noexcept {

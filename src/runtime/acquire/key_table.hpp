@@ -10,10 +10,12 @@
 #include <boost/container_hash/hash.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <span>
 #include <string_view>
 
 namespace holdfast::runtime {
@@ -40,7 +42,10 @@ public:
         return at_ == 0 ? nullptr : queue()->tenure.get();
     }
     bool is_folded() const { return (at_ & folded) != 0; }
-    std::string_view key() const { return is_folded() ? tenure()->lock->key() : queue()->key(); }
+    detail::lock_state const& lock() const {
+        return is_folded() ? *tenure()->lock : *queue()->lock;
+    }
+    std::string_view key() const { return lock().key(); }
     /// A tenure has no room for the hash of its key.
     std::size_t hash() const { return is_folded() ? hash_of_key(key()) : queue()->hash; }
 
@@ -60,6 +65,11 @@ public:
         return at == set_.end() ? key_entry() : at->entry;
     }
     key_entry find(std::string_view key) const { return find(key, hash_of_key(key)); }
+    /// A lock on several keys, by these keys.
+    key_entry find(std::span<std::string_view const> keys, std::size_t hash) const {
+        auto const at = set_.find(sought_keys{keys, hash});
+        return at == set_.end() ? key_entry() : at->entry;
+    }
     void insert(active_queue& q) { set_.insert({key_entry(q)}); }
     /// Both are of the same key.
     void replace(key_entry before, key_entry after) noexcept {
@@ -88,17 +98,31 @@ private:
         std::string_view key;
         std::size_t hash;
     };
+    struct sought_keys {
+        std::span<std::string_view const> keys;
+        std::size_t hash;
+    };
     struct hasher {
         using is_transparent = void;
         using is_avalanching = void; // boost::hash of a string is avalanching
         std::size_t operator()(slot const& s) const { return s.entry.hash(); }
         std::size_t operator()(sought const& s) const { return s.hash; }
+        std::size_t operator()(sought_keys const& s) const { return s.hash; }
     };
     struct same_key {
         using is_transparent = void;
         bool operator()(slot const& a, slot const& b) const { return a.entry == b.entry; }
-        bool operator()(sought const& s, slot const& a) const { return a.entry.key() == s.key; }
-        bool operator()(slot const& a, sought const& s) const { return a.entry.key() == s.key; }
+        bool operator()(sought const& s, slot const& a) const {
+            auto const& lock = a.entry.lock();
+            return lock.key() == s.key && lock.keys().empty();
+        }
+        bool operator()(slot const& a, sought const& s) const { return (*this)(s, a); }
+        // One name may be that of different keys.
+        bool operator()(sought_keys const& s, slot const& a) const {
+            auto const keys = a.entry.lock().keys();
+            return std::equal(keys.begin(), keys.end(), s.keys.begin(), s.keys.end());
+        }
+        bool operator()(slot const& a, sought_keys const& s) const { return (*this)(s, a); }
     };
 
     boost::unordered_flat_set<slot, hasher, same_key> set_;
@@ -111,6 +135,8 @@ public:
     virtual active_queue* unfold(active_tenure&) = 0;
     /// The tenure has ended, so its key needs a new queue.
     virtual void forget(active_tenure&) noexcept = 0;
+    /// The acquire of several keys has left its queue, and gets a lease.
+    virtual void keeps_places(operation&, active_queue&) noexcept = 0;
 
 protected:
     ~folded_queues() = default;

@@ -3,6 +3,7 @@
 #include "redis/cluster/cluster_instance.hpp"
 #include "redis/sentinel/sentinel_instance.hpp"
 #include "redis/server/server_link.hpp"
+#include "runtime/engine/lock_state.hpp"
 
 #include <boost/asio/config.hpp>
 #include <boost/asio/io_context.hpp>
@@ -57,7 +58,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , tenures_(shared(), leader_)
     , completer_(turn_, timers_, counters_,
                  {&user_executor_, place_for_handlers(executor, options.thread_safe)})
-    , acquirer_(shared(), tenures_, options.instance_timeout)
+    , acquirer_(shared(), tenures_, *this, options.instance_timeout)
     , keeper_(shared(), tenures_, acquirer_, options.fence_ttl)
     , surveyor_(shared(), acquirer_)
     , inspector_(shared(), surveyor_)
@@ -202,6 +203,10 @@ void engine::on_available(unsigned instance) {
 void engine::on_removed(unsigned instance, std::string_view key) {
     watcher_.on_own_write(instance, key);
     acquirer_.on_own_release(instance, key);
+}
+
+detail::lock_state_ptr engine::make_lock(lock_options const& options, std::string_view key) {
+    return make_lock_state({find_or_make_settings(options), {}, key, {}});
 }
 
 //

@@ -75,7 +75,8 @@ namespace holdfast::runtime {
 
 class engine final : public std::enable_shared_from_this<engine>,
                      private redis::instance_owner,
-                     private removal_listener {
+                     private removal_listener,
+                     private lock_maker {
 public:
     engine(asio::any_io_executor executor, std::vector<address> const&, client_options const&);
     ~engine();
@@ -199,6 +200,7 @@ private:
     void on_idle() override;
 
     // removal_listener
+    detail::lock_state_ptr make_lock(lock_options const&, std::string_view key) override;
     void on_removed(unsigned instance, std::string_view key) override;
 
     template <class Work>

@@ -94,6 +94,7 @@ void engine::in_one_turn(Work&& work) {
         work();
         end_drain_if_done();
         acquirer_.leave_late_instances();
+        acquirer_.continue_turns();
         readiness_.check();
     });
     if (turn_.began() >= next_give_back_) give_back_memory();

@@ -28,8 +28,10 @@ public:
                    redis::answer const& a) override {
         leader_.services_.turn.run([&] {
             auto const writes = !protocol::only_reads(c);
-            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown))
-                leader_.watcher_.on_own_write(instance, lock->key());
+            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown)) {
+                lock->for_each_key(
+                    [&](std::string_view key) { leader_.watcher_.on_own_write(instance, key); });
+            }
             leader_.on_answer(*this, instance, c, round, a);
         });
     }
@@ -74,7 +76,8 @@ void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, st
     }
     auto* const concerned = keeper_.on_answer(t, instance, c, round, a);
     if (c == command::release && a.verdict == verdict::yes)
-        acquirer_.on_own_release(instance, t.lock->key());
+        t.lock->for_each_key(
+            [&](std::string_view key) { acquirer_.on_own_release(instance, key); });
     settle(concerned);
 }
 

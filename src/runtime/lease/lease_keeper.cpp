@@ -212,6 +212,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);
     events_.acquired(l, waited, handed_over);
+    if (t.queue->of_set) folded_.keeps_places(op, *t.queue);
     completer_.complete(op, detail::lease_ref(&l));
 }
 
@@ -312,7 +313,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     active_tenure_ptr const t(&tenure);
     auto* const q = t->queue;
     auto const& options = t->lock->options();
-    if (q == nullptr) return false; // folded: no acquire waits
+    if (q == nullptr || t->converted) return false; // folded: no acquire waits
     if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
                                options.handover_limit, options.handover_time)) {
         return false;

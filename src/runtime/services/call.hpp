@@ -38,18 +38,42 @@ struct renewal_condition {
 };
 using renewal_condition_ptr = std::unique_ptr<renewal_condition>;
 
+/// What few acquires have, so it is no part of them.
+struct acquire_extras {
+    acquire_extras() = default;
+    virtual ~acquire_extras() = default;
+    acquire_extras(acquire_extras const&) = delete;
+    acquire_extras& operator=(acquire_extras const&) = delete;
+
+    /// Of a lease that another client has acquired.
+    std::unique_ptr<lease_token const> adopted{};
+    class acquire_owner* owner = nullptr;
+};
+
+/// A part of the engine that acquires a key for itself. It gets the result in place of a handler.
+/// The operation is its own, and free again.
+class acquire_owner {
+public:
+    /// `lease` is empty if there is an error.
+    virtual void on_acquired(errc, detail::lease_ref lease) noexcept = 0;
+
+protected:
+    ~acquire_owner() = default;
+};
+
 struct acquire_call {
     /// Zero or less: it does not wait for a holder.
     std::chrono::nanoseconds limit() const { return time; }
     bool needs_timer() const { return time.count() > 0 && time != no_limit.time; }
     void start_at(lease_clock::time_point now) { time = now.time_since_epoch(); }
     lease_clock::time_point started() const { return lease_clock::time_point(time); }
+    lease_token const* adopted() const { return extras ? extras->adopted.get() : nullptr; }
 
     detail::acquire_handler handler{};
     detail::lock_state_ptr lock{};
     std::chrono::nanoseconds time{}; ///< the limit until it starts, and then the time of the start
-    /// Of a lease that another client has acquired. Few calls have one, so it is not part of them.
-    std::unique_ptr<lease_token const> adopted{};
+    std::unique_ptr<acquire_extras> extras{};
+    /// Null while it waits in the line of its key: protocol/waiting/key_line.hpp.
     active_queue* queue = nullptr;
     unsigned tenures_before = 0; ///< count of the queue when it was joined
     unsigned tries_before = 0;   ///< likewise

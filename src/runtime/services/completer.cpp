@@ -66,6 +66,12 @@ void completer::complete(operation& op, release_result r) {
 
 void completer::complete_acquire(operation& op, errc cause, report_ptr report,
                                  detail::lease_ref lease) {
+    if (auto const& extras = op.as<acquire_call>().extras; extras && extras->owner != nullptr) {
+        auto& owner = *extras->owner;
+        retire(op);
+        op.call = {};
+        return owner.on_acquired(cause, std::move(lease));
+    }
     if (!calls_in_place()) {
         return send<acquire_call>(op, make_error(cause, std::move(report)),
                                   detail::access::make_lease(lease));

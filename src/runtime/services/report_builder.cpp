@@ -60,6 +60,8 @@ void add_vote(instance_report& to, report_input const& in, unsigned instance,
         to.outcome = acquires ? instance_outcome::held : instance_outcome::missing;
         to.ttl_known = vote.ttl_known;
         to.ttl_left = vote.ttl_left;
+        if (vote.obstacle != 0 && vote.obstacle <= in.keys.size())
+            to.key = in.keys[vote.obstacle - 1U];
         to.round_trip = vote.round_trip;
         to.holder = vote.holder;
     } else if (round.votes.yes().contains(instance)) {

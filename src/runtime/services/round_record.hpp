@@ -9,6 +9,7 @@
 #include "redis/wire/reply_handler.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct vote_record {
     bool noted = false;
     bool held = false; ///< the instance has the key of another client
     bool ttl_known = false;
+    std::uint8_t obstacle = 0; ///< the key of several that is held, counted from 1
     std::optional<std::chrono::milliseconds> ttl_left;
     std::chrono::nanoseconds round_trip{0};
     std::string message;
@@ -47,6 +49,7 @@ struct round_record {
         vote.cause = a.cause;
         vote.ttl_known = a.ttl_known;
         vote.ttl_left = a.ttl_left;
+        vote.obstacle = a.obstacle;
         if (a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::refused) {
             vote.round_trip = took;
         }

@@ -59,6 +59,11 @@ public:
     call& acquire(detail::lock_state_ptr lock, std::chrono::nanoseconds limit,
                   std::unique_ptr<lease_token const> adopted = nullptr) {
         auto& c = calls.emplace_back();
+        std::unique_ptr<runtime::acquire_extras> extras;
+        if (adopted) {
+            extras = std::make_unique<runtime::acquire_extras>();
+            extras->adopted = std::move(adopted);
+        }
         auto& op = make_operation(runtime::acquire_call{
             .handler = detail::acquire_handler([this, &c](detail::delivery, error e, lease object) {
                 c.result = std::move(e);
@@ -67,7 +72,7 @@ public:
             }),
             .lock = std::move(lock),
             .time = limit,
-            .adopted = std::move(adopted)});
+            .extras = std::move(extras)});
         c.op = &op;
         room.start(op, [this](runtime::lease_record& l) {
             if (&l != dropped) return false;
@@ -120,7 +125,7 @@ public:
         return n;
     }
 
-    runtime::acquirer room{shared, tenures, std::chrono::milliseconds(100)};
+    runtime::acquirer room{shared, tenures, *this, std::chrono::milliseconds(100)};
     runtime::lease_keeper keeper{shared, tenures, room, std::chrono::hours(1)};
     runtime::surveyor questions{shared, room};
     runtime::key_watcher watcher{shared, questions};

@@ -5,6 +5,7 @@
 
 #include "protocol/messages.hpp"
 #include "redis/server/instance.hpp"
+#include "runtime/acquire/acquirer.hpp"
 #include "runtime/acquire/active_tenure.hpp"
 #include "runtime/acquire/tenure_driver.hpp"
 #include "runtime/engine/lock_state.hpp"
@@ -103,7 +104,9 @@ public:
     redis::instance_counts counted;
 };
 
-class rooms : private runtime::turn_source, private runtime::tenure_factory {
+class rooms : private runtime::turn_source,
+              private runtime::tenure_factory,
+              protected runtime::lock_maker {
 public:
     static constexpr lease_clock::time_point start{std::chrono::hours(1)};
 
@@ -157,6 +160,11 @@ public:
         detail::lock_settings_ptr const settings(
             new detail::lock_settings{nullptr, executor, options});
         return runtime::make_lock_state({settings, {}, key, {}});
+    }
+
+    // runtime::lock_maker
+    detail::lock_state_ptr make_lock(lock_options const& options, std::string_view key) override {
+        return std::as_const(*this).make_lock(options, key);
     }
 
     boost::asio::io_context context;

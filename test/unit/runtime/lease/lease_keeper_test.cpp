@@ -141,6 +141,7 @@ private:
         BOOST_TEST(&t == folded.get());
         folded.reset();
     }
+    void keeps_places(operation&, active_queue&) noexcept override {}
     void lead_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                      redis::answer const& a) override {
         concerned = keeper.on_answer(t, instance, c, round, a);

@@ -1,0 +1,157 @@
+// The order of one process among the locks that want a key, if some of them want other keys as
+// well.
+//
+// The problem: an acquire of several keys asks for all at once, so it must be first everywhere. If
+// each key had an order of its own, two of these acquires could each be first for one key, and wait
+// for ever.
+//
+// The idea: an acquire of several keys gets its places in the lines of all its keys at one moment.
+// So the lines agree: who comes earlier stands before in every line that they share, and the
+// earliest of all is first everywhere. It keeps its places until its lease has ended.
+//
+// A line has places of acquires of several keys alone. An acquire of one key waits behind the last
+// place, and joins the queue of its key (wait_queue.hpp) when that place is given up. So a key that
+// only locks on one key want has no line. While its queue is in use, the first place must wait.
+//
+// The lines decide the order in this process. Safety rests on the instances alone.
+#ifndef HOLDFAST_PROTOCOL_KEY_LINE_HPP
+#define HOLDFAST_PROTOCOL_KEY_LINE_HPP
+
+#include "protocol/waiting/waiter.hpp"
+
+#include <boost/intrusive/list.hpp>
+
+#include <cassert>
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <utility>
+
+namespace holdfast::protocol {
+
+class key_line;
+class key_turn;
+
+using place_hook =
+    boost::intrusive::list_base_hook<boost::intrusive::tag<struct in_key_line>,
+                                     boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+/// The place of an acquire of several keys in the line of one of them.
+struct key_place : place_hook {
+    key_line* line = nullptr;
+    key_turn* turn = nullptr;
+    bool ready = false;   ///< first in line, and the queue of the key is not in use
+    waiter_list behind{}; ///< acquires of this key alone
+};
+
+class key_line {
+public:
+    bool empty() const { return places_.empty(); }
+    key_place& front() { return places_.front(); }
+    key_place const& front() const { return places_.front(); }
+
+    /// An acquire of this key alone waits. There must be a place.
+    void wait_behind(waiter& w) { places_.back().behind.push_back(w); }
+    /// Such an acquire leaves, whatever line it stands in.
+    static void leave(waiter& w) {
+        using algorithms = waiter_list::node_algorithms;
+        algorithms::unlink(waiter_list::value_traits::to_node_ptr(w));
+        algorithms::init(waiter_list::value_traits::to_node_ptr(w));
+    }
+
+    /// Forgets all, and notifies nobody.
+    void clear() {
+        for (auto& p : places_) p.behind.clear();
+        places_.clear();
+    }
+
+private:
+    friend class key_turn;
+    boost::intrusive::list<key_place, boost::intrusive::base_hook<place_hook>,
+                           boost::intrusive::constant_time_size<false>>
+        places_;
+};
+
+/// The places of one acquire of several keys, and then of its lease.
+class key_turn {
+public:
+    key_turn() = default;
+    key_turn(key_turn const&) = delete;
+    key_turn& operator=(key_turn const&) = delete;
+
+    /// Joins the lines of all keys at their ends. `line(i)` is that of the key `i`, and
+    /// `in_use(line)` tells whether the queue of its key is in use.
+    template <class Line, class InUse>
+    void enter(std::span<key_place> places, Line&& line, InUse&& in_use) {
+        places_ = places;
+        std::size_t i = 0;
+        for (auto& p : places_) {
+            p.line = &line(i++);
+            p.turn = this;
+            p.line->places_.push_back(p);
+            if (&p.line->front() == &p && !in_use(*p.line)) become_ready(p);
+        }
+    }
+    bool entered() const { return !places_.empty(); }
+
+    /// True if no acquire of this process that came earlier wants one of the keys.
+    bool first_everywhere() const { return ready_ == places_.size(); }
+
+    /// The queue of the key of this line is not in use any more. Returns the turn that is first
+    /// everywhere since, or null.
+    static key_turn* freed(key_line& l) {
+        if (l.empty() || l.front().ready) return nullptr;
+        become_ready(l.front());
+        return l.front().turn->first_everywhere() ? l.front().turn : nullptr;
+    }
+
+    /// Gives up all places. `joins(line, waiters)` gets the acquires of one key that waited behind
+    /// a first place, and returns true if the queue of that key is in use then. `ready(turn)` gets
+    /// each turn that is first everywhere since.
+    template <class Joins, class Ready>
+    void leave(Joins&& joins, Ready&& ready) {
+        for (auto& p : std::exchange(places_, {})) {
+            auto& line = *p.line;
+            auto& all = line.places_;
+            auto const at = all.iterator_to(p);
+            auto const first = at == all.begin();
+            if (!first) std::prev(at)->behind.splice(std::prev(at)->behind.end(), p.behind);
+            all.erase(at);
+            if (!first) continue;
+            if (joins(line, p.behind)) continue;
+            if (auto* const next = freed(line)) ready(*next);
+        }
+        ready_ = 0;
+    }
+
+    /// True if `next` wants the same keys, and stands right behind this turn in all lines. So the
+    /// lease of this turn may be handed over to it.
+    bool is_followed_by(key_turn const& next) const {
+        if (places_.size() != next.places_.size()) return false;
+        for (std::size_t i = 0; i < places_.size(); ++i) {
+            auto const& all = places_[i].line->places_;
+            auto const behind = std::next(all.iterator_to(places_[i]));
+            if (behind == all.end() || behind->turn != &next || !places_[i].behind.empty())
+                return false;
+        }
+        return true;
+    }
+    /// The next one takes over all places: is_followed_by(next).
+    void hand_over_to([[maybe_unused]] key_turn& next) {
+        leave([](key_line&, waiter_list&) { return false; }, [](key_turn&) {});
+        assert(next.first_everywhere());
+    }
+
+private:
+    static void become_ready(key_place& p) {
+        p.ready = true;
+        ++p.turn->ready_;
+    }
+
+    std::span<key_place> places_;
+    std::size_t ready_ = 0;
+};
+
+} // namespace holdfast::protocol
+
+#endif

@@ -1,0 +1,300 @@
+// Locks on several keys, and the locks on one of these keys behind them.
+//
+// The keys of such a lock have one queue together, and its tries and its tenure are those of any
+// queue. Two things are added: the queue tries only while its first waiter is first in the lines of
+// all keys (protocol/waiting/key_line.hpp), and after some refusals the waiter takes the keys one
+// after the other (protocol/waiting/set_approach.hpp), by acquires of its own. The lease keeps the
+// places of its waiter until it has ended.
+//
+// What an event means for other queues waits for continue_turns(): no function that settle() calls
+// settles a queue.
+#include "runtime/acquire/acquirer.hpp"
+#include "runtime/lease/lease_record.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::runtime {
+
+using protocol::set_step;
+
+//
+// Lines
+//
+
+void acquirer::start_set(operation& op) {
+    auto& call = op.as<acquire_call>();
+    auto const& lock = *call.lock;
+    set_turn_owner& owner = *this;
+    auto made = std::make_unique<set_turn>(lock, owner);
+    made->taken.reserve(lock.keys().size());
+    made->op = &op;
+    if (call.extras) made->adopted = std::move(call.extras->adopted);
+    auto& turn = *made;
+    turns_.push_back(turn);
+    call.extras = std::move(made);
+    lines_.enter(turn, lock, [this](std::string_view key) { return in_use(key); });
+    auto const hash = hash_of_key(lock.key());
+    auto* q = keys_.find(lock.keys(), hash).queue();
+    if (q == nullptr) {
+        lines_.make_room();
+        q = make_queue(call.lock, hash);
+        lines_.add(*q);
+    }
+    turn.queue = q;
+    auto const ready = turn.first_everywhere();
+    turn.waited = !ready;
+    if (q->machine.empty() && !q->machine.held()) q->machine.may_try(ready);
+    if (!ready && !op.waits) {
+        op.stage = operation_stage::queued;
+        call.queue = q;
+        fail(op, errc::contended);
+        return settle(*q, turn_.time());
+    }
+    join(op, *q);
+}
+
+/// True if the acquire of one key waits, or has failed, because locks on several keys come first.
+bool acquirer::waits_in_line(operation& op) {
+    auto const& lock = *op.as<acquire_call>().lock;
+    auto* const line = lines_.find(lock.key());
+    if (line == nullptr || line->empty() || op.adopts) return false;
+    op.stage = operation_stage::queued;
+    if (!op.waits) {
+        fail(op, errc::contended);
+    } else {
+        line->wait_behind(op);
+        count_as_waiting(op);
+    }
+    return true;
+}
+
+/// The queue whose first waiter, or lease, is first in the line of the key; or null.
+active_queue* acquirer::queue_of_set(std::string_view key) const {
+    auto const* const line = lines_.find(key);
+    if (line == nullptr || line->empty()) return nullptr;
+    auto const& first = line->front();
+    return first.ready ? static_cast<set_turn*>(first.turn)->queue : nullptr;
+}
+
+/// The tenure of several keys that has the key, or asks for it.
+active_tenure* acquirer::tenure_of_set(std::string_view key) const {
+    auto* const q = queue_of_set(key);
+    return q == nullptr ? nullptr : q->tenure.get();
+}
+
+/// The queue of this lock is not in use any more.
+void acquirer::freed(detail::lock_state const& lock) noexcept {
+    if (!lines_.any() || !lock.keys().empty()) return;
+    auto* const line = lines_.find(lock.key());
+    if (line == nullptr) return;
+    if (auto* const next = protocol::key_turn::freed(*line)) on_due(static_cast<set_turn&>(*next));
+}
+
+void acquirer::leave_lines(set_turn& t, detail::lock_state const& lock) noexcept {
+    t.due_hook::unlink();
+    auto const joins = [this](protocol::key_line&, protocol::waiter_list& waiters) {
+        auto const some = !waiters.empty();
+        out_of_line_.splice(out_of_line_.end(), waiters);
+        return some;
+    };
+    t.leave(joins, [this](protocol::key_turn& next) { on_due(static_cast<set_turn&>(next)); });
+    lines_.tidy(lock);
+}
+
+/// An acquire of several keys has failed. What it has, and the acquire of a key that is under way,
+/// end with its turn: see proceed().
+void acquirer::give_up_set(operation& op) noexcept {
+    auto& call = op.as<acquire_call>();
+    auto* const turn = dynamic_cast<set_turn*>(call.extras.get());
+    if (turn == nullptr) return;
+    turn->op = nullptr;
+    turn->give_back();
+    if (turn->entered()) leave_lines(*turn, *call.lock);
+    lines_.tidy(*call.lock);
+    if (turn->taking() == nullptr) return;
+    turn->orphaned = true;
+    (void)call.extras.release(); // NOLINT: proceed() destroys it
+    on_due(*turn);
+}
+
+//
+// Leases
+//
+
+void acquirer::keeps_places(operation& op, active_queue& q) noexcept {
+    auto& holder = lines_.holder(q);
+    std::unique_ptr<set_turn> next(static_cast<set_turn*>(op.as<acquire_call>().extras.release()));
+    next->op = nullptr;
+    next->give_back();
+    next->due_hook::unlink();
+    if (holder) holder->hand_over_to(*next);
+    holder = std::move(next);
+}
+
+/// Gives up the places of the lease that has ended, if there are any.
+bool acquirer::end_lease_of(active_queue& q) noexcept {
+    auto const ended = std::exchange(lines_.holder(q), nullptr);
+    round_trip_of_set_ = q.machine.round_trip();
+    if (ended) leave_lines(*ended, *q.lock);
+    return ended != nullptr;
+}
+
+//
+// Tries
+//
+
+void acquirer::settle_set(active_queue& q, lease_clock::time_point now) {
+    do {
+        update_gate(q);
+        if (!run(q, now)) return;
+    } while (!q.machine.held() && !q.machine.stands_back() && end_lease_of(q));
+    auto* const turn = turn_of_front(q);
+    if (turn != nullptr && turn->first_everywhere() &&
+        turn->approach.step() == set_step::in_order && !q.machine.held())
+        on_due(*turn);
+}
+
+/// Decides whether the queue may try, or hand its tenure over.
+void acquirer::update_gate(active_queue& q) {
+    auto const* const turn = turn_of_front(q);
+    if (turn == nullptr) return q.machine.may_try(true);
+    auto const& holder = lines_.holder(q);
+    if (q.machine.held()) {
+        q.machine.may_try(holder && holder->is_followed_by(*turn));
+    } else {
+        q.machine.may_try(turn->first_everywhere() && turn->approach.step() != set_step::in_order);
+    }
+}
+
+/// The round of the first waiter was refused.
+void acquirer::note_refusal(active_queue& q) {
+    if (q.machine.empty()) return;
+    auto& turn = *turn_of_front(q);
+    if (turn.op == nullptr || !turn.op->waits) return;
+    turn.approach.refused();
+    turn.give_back();
+}
+
+//
+// One key after the other
+//
+
+void acquirer::continue_turns() {
+    while (!due_.empty() || !out_of_line_.empty()) {
+        if (!out_of_line_.empty()) {
+            auto& op = static_cast<operation&>(out_of_line_.front());
+            out_of_line_.pop_front();
+            join_after_set(op);
+            continue;
+        }
+        auto& t = due_.front();
+        due_.pop_front();
+        proceed(t);
+    }
+}
+
+// As after a tenure of the queue itself, other processes get their turn first.
+void acquirer::join_after_set(operation& op) {
+    auto const& lock = op.as<acquire_call>().lock;
+    auto const hash = hash_of_key(lock->key());
+    auto const at = keys_.find(lock->key(), hash);
+    auto* q = at.is_folded() ? unfold(*at.tenure()) : at.queue();
+    if (q == nullptr) {
+        if (!turn_.attempt([&] { q = make_queue(lock, hash); })) {
+            auto const of = lock;
+            fail(op, errc::out_of_memory);
+            return freed(*of);
+        }
+        q->machine.follows(turn_.time(), round_trip_of_set_);
+    }
+    join(op, *q);
+}
+
+void acquirer::proceed(set_turn& t) {
+    auto const now = turn_.time();
+    if (t.orphaned) {
+        std::unique_ptr<set_turn> const last(&t);
+        auto* const taking = t.taking();
+        if (taking == nullptr) return;
+        auto* const q = taking->as<acquire_call>().queue;
+        leave(*taking, errc::cancelled);
+        if (q != nullptr) settle(*q, now);
+        return;
+    }
+    if (t.op == nullptr || !t.first_everywhere() || turn_of_front(*t.queue) != &t) return;
+    auto& q = *t.queue;
+    if (auto const failure = t.take_failure(); failure != errc{}) {
+        leave(*t.op, failure);
+        return settle(q, now);
+    }
+    if (std::exchange(t.waited, false) && q.machine.counts().tries == 0)
+        q.machine.follows(now, round_trip_of_set_);
+    if (!t.taken.empty() && !has_all_taken(t)) {
+        t.give_back();
+        t.approach.start_over();
+    }
+    if (t.approach.step() == set_step::in_order) {
+        if (t.may_take_key()) take_next_key(t);
+        return;
+    }
+    if (t.approach.step() == set_step::conversion && t.prior.empty()) begin_conversion(t);
+    settle(q, now);
+}
+
+bool acquirer::has_all_taken(set_turn const& t) const {
+    return std::all_of(t.taken.begin(), t.taken.end(), [&](detail::lease_ref const& l) {
+        return l->over.load(std::memory_order_relaxed) == lease_end::none &&
+               turn_.time() < l->deadline.load(std::memory_order_relaxed);
+    });
+}
+
+// The keys that it takes one by one are kept by the watchdog, and need no fences: the whole lease
+// gets one.
+void acquirer::take_next_key(set_turn& t) {
+    auto const& lock = t.op->as<acquire_call>().lock;
+    auto const key = lock->keys()[t.approach.next_key()];
+    auto options = lock->options();
+    options.watchdog = true;
+    options.fencing = false;
+    options.max_hold = {};
+    operation* op = nullptr;
+    active_queue* q = nullptr;
+    auto const ready = turn_.attempt([&] {
+        op = &t.take_key(locks_.make_lock(options, key));
+        if (!admit(*op)) return;
+        auto const hash = hash_of_key(key);
+        auto const at = keys_.find(key, hash);
+        q = at.is_folded()          ? unfold(*at.tenure())
+            : at.queue() != nullptr ? at.queue()
+                                    : make_queue(op->as<acquire_call>().lock, hash);
+    });
+    if (!ready && op != nullptr) return fail(*op, errc::out_of_memory);
+    if (!ready) {
+        auto& whole = *t.queue;
+        leave(*t.op, errc::out_of_memory);
+        return settle(whole, turn_.time());
+    }
+    if (q != nullptr) join(*op, *q);
+}
+
+// From now on the instances that have all keys give them the token of the lease, so an extension of
+// one of them would fail there.
+void acquirer::begin_conversion(set_turn& t) {
+    auto const ready = turn_.attempt([&] {
+        t.prior.reserve(t.taken.size());
+        for (auto const& l : t.taken) {
+            auto& tenure = *static_cast<lease_record&>(*l).tenure;
+            t.prior.emplace_back(tenure.token_text(random_.label()).view());
+        }
+    });
+    if (!ready) return leave(*t.op, errc::out_of_memory);
+    for (auto const& l : t.taken) {
+        auto& tenure = *static_cast<lease_record&>(*l).tenure;
+        tenure.converted = true;
+        tenure.machine.stop_renewing();
+    }
+    t.queue->machine.has_keys();
+}
+
+} // namespace holdfast::runtime

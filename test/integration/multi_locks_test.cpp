@@ -1,0 +1,417 @@
+// Locks on several keys: all of them or none, beside locks on one of the keys.
+#include <holdfast/with_lock.hpp>
+
+#include "integration/client_group.hpp"
+#include "integration/sections.hpp"
+#include "integration/test_client.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace holdfast;
+using namespace holdfast::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using key_names = std::vector<std::string>;
+
+/// A call that has begun.
+struct attempt_at {
+    attempt_at(lock const& on, wait_limit limit = no_limit) {
+        auto done = [this](error e, lease l) {
+            result = std::move(e);
+            got = std::move(l);
+            over = true;
+        };
+        if (limit.time == no_limit.time) {
+            on.acquire(asio::bind_cancellation_slot(signal.slot(), std::move(done)));
+        } else {
+            on.try_acquire_for(limit.time,
+                               asio::bind_cancellation_slot(signal.slot(), std::move(done)));
+        }
+    }
+    asio::cancellation_signal signal;
+    bool over = false;
+    error result;
+    lease got;
+};
+
+lock multi(test_client& c, key_names const& keys, lock_options options = long_lived) {
+    return c.locks.make_multi_lock(keys, options);
+}
+
+lease hold_all(test_client& c, key_names const& keys, lock_options options = long_lived) {
+    attempt_at a(multi(c, keys, options));
+    BOOST_REQUIRE(c.until([&] { return a.over; }));
+    BOOST_REQUIRE_MESSAGE(!a.result, a.result.what());
+    BOOST_TEST(a.got.held());
+    return std::move(a.got);
+}
+
+std::size_t all_copies(fleet const& servers, key_names const& keys) {
+    std::size_t n = 0;
+    for (auto const& key : keys) n += copies(servers, key);
+    return n;
+}
+
+/// Who has which key, at this moment; two holders of one key are an error.
+class ledger {
+public:
+    void enter(key_names const& keys) {
+        for (auto const& key : keys) BOOST_TEST(++holders_[key] == 1, "two holders of " << key);
+        ++entered;
+    }
+    void leave(key_names const& keys) {
+        for (auto const& key : keys) --holders_[key];
+    }
+    std::size_t entered = 0;
+
+private:
+    std::map<std::string, int> holders_;
+};
+
+asio::awaitable<void> pause_for(std::chrono::microseconds d) {
+    asio::steady_timer timer(co_await asio::this_coro::executor, d);
+    co_await timer.async_wait(asio::deferred);
+}
+
+/// Acquires and releases `rounds` times, with a limit for none of them.
+asio::awaitable<void> work(lock on, key_names keys, unsigned rounds, ledger& all, unsigned seed) {
+    std::mt19937 random(seed);
+    std::uniform_int_distribution<int> length(0, 300);
+    for (unsigned i = 0; i < rounds; ++i) {
+        auto lease = co_await on.acquire();
+        all.enter(keys);
+        co_await pause_for(std::chrono::microseconds(length(random)));
+        BOOST_TEST(lease.held());
+        all.leave(keys);
+        co_await lease.release();
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(multi_locks)
+
+BOOST_AUTO_TEST_CASE(a_lease_has_all_keys_and_its_release_none) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    // The servers learn the scripts. One that learns them after the quorum has the keys from the
+    // first extension on.
+    auto first = hold_all(client, {"a", "b", "c"});
+    BOOST_TEST(client.releases(first));
+    auto held = hold_all(client, {"b", "a", "c"});
+    for (auto const* const key : {"a", "b", "c"}) BOOST_TEST(client.sees(servers, key, true));
+    BOOST_TEST((held.keys() == std::vector<std::string_view>{"a", "b", "c"}));
+    BOOST_TEST(held.key() == "a b c");
+    BOOST_TEST(client.releases(held));
+    for (auto const* const key : {"a", "b", "c"}) BOOST_TEST(client.sees(servers, key, false));
+    BOOST_TEST(client.idle());
+}
+
+BOOST_AUTO_TEST_CASE(each_key_keeps_out_locks_on_it_alone_and_in_other_sets) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto held = hold_all(one, {"a", "b"});
+    for (auto const* const key : {"a", "b"}) {
+        auto const [e, l] = two.try_acquire(key);
+        BOOST_TEST((e == errc::contended), e.what());
+    }
+    attempt_at other(multi(two, {"b", "c"}), try_now);
+    BOOST_REQUIRE(two.until([&] { return other.over; }));
+    BOOST_TEST((other.result == errc::contended), other.result.what());
+    BOOST_TEST(contains(other.result.what(), "\"b\" held"), other.result.what());
+    // A refused acquire leaves nothing.
+    BOOST_TEST(copies(servers, "c") == 0U);
+    BOOST_TEST(one.releases(held));
+    (void)hold_all(two, {"b", "c"});
+}
+
+BOOST_AUTO_TEST_CASE(one_busy_key_keeps_the_others_free) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto held = one.hold("b");
+    attempt_at both(multi(two, {"a", "b", "c"}, {.ttl = 60s, .patience = 1'000}));
+    BOOST_REQUIRE(two.until([&] { return two.locks.stats().waiters == 1; }));
+    // While it waits it holds nothing.
+    BOOST_TEST(two.until([&] { return all_copies(servers, {"a", "c"}) == 0; }));
+    BOOST_TEST(!both.over);
+    BOOST_TEST(one.releases(held));
+    BOOST_REQUIRE(two.until([&] { return both.over; }));
+    BOOST_TEST(!both.result, both.result.what());
+}
+
+BOOST_AUTO_TEST_CASE(after_its_patience_it_keeps_the_keys_that_come_first) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto held = one.hold("c");
+    attempt_at all(multi(two, {"a", "b", "c"}, {.ttl = 60s, .patience = 0}));
+    BOOST_REQUIRE(two.until([&] { return is_held(servers, "a") && is_held(servers, "b"); }));
+    BOOST_TEST(!all.over);
+    BOOST_TEST(one.releases(held));
+    BOOST_REQUIRE(two.until([&] { return all.over; }));
+    BOOST_REQUIRE_MESSAGE(!all.result, all.result.what());
+    // One token for all.
+    BOOST_TEST(two.until([&] {
+        auto const token = redis_cli(servers[0]).get("a");
+        return token && token == redis_cli(servers[0]).get("b") &&
+               token == redis_cli(servers[0]).get("c");
+    }));
+    BOOST_TEST(two.releases(all.got));
+    for (auto const* const key : {"a", "b", "c"}) BOOST_TEST(two.sees(servers, key, false));
+    BOOST_TEST(two.idle());
+}
+
+BOOST_AUTO_TEST_CASE(in_this_process_it_is_first_come_first_served) {
+    fleet servers(3);
+    test_client client(servers);
+    auto held = client.hold("b");
+    attempt_at set(multi(client, {"a", "b"}));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 1; }));
+    // Both come later, and want a key that is free.
+    attempt_at single(client.locks.make_lock("a", long_lived));
+    attempt_at other(multi(client, {"a", "c"}));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 3; }));
+    BOOST_TEST(!single.over);
+    BOOST_TEST(client.releases(held));
+    BOOST_REQUIRE(client.until([&] { return set.over; }));
+    BOOST_TEST(!set.result, set.result.what());
+    BOOST_TEST(!single.over);
+    BOOST_TEST(client.releases(set.got));
+    BOOST_REQUIRE(client.until([&] { return single.over; }));
+    BOOST_TEST(!single.result, single.result.what());
+    BOOST_TEST(!other.over);
+    BOOST_TEST(client.releases(single.got));
+    BOOST_REQUIRE(client.until([&] { return other.over; }));
+    BOOST_TEST(!other.result, other.result.what());
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_goes_to_the_next_waiter_for_the_same_keys) {
+    fleet servers(3);
+    test_client client(servers);
+    auto const lock = multi(client, {"a", "b"});
+    attempt_at one(lock), two(lock), three(multi(client, {"b", "a"}));
+    BOOST_REQUIRE(client.until([&] { return one.over; }));
+    BOOST_TEST(client.releases(one.got));
+    BOOST_REQUIRE(client.until([&] { return two.over; }));
+    BOOST_TEST(client.locks.stats().handovers == 1U);
+    BOOST_TEST(client.releases(two.got));
+    BOOST_REQUIRE(client.until([&] { return three.over; }));
+    BOOST_TEST(client.locks.stats().handovers == 2U);
+    BOOST_TEST(three.got.held());
+    // A single that came before the next waiter comes before it.
+    attempt_at single(client.locks.make_lock("b", long_lived)), four(lock);
+    BOOST_TEST(client.releases(three.got));
+    BOOST_REQUIRE(client.until([&] { return single.over; }));
+    BOOST_TEST(client.locks.stats().handovers == 2U);
+    BOOST_TEST(!four.over);
+    BOOST_TEST(client.releases(single.got));
+    BOOST_REQUIRE(client.until([&] { return four.over; }));
+}
+
+BOOST_AUTO_TEST_CASE(waiters_behind_a_set_can_time_out_and_be_cancelled) {
+    fleet servers(3);
+    test_client client(servers);
+    auto held = hold_all(client, {"a", "b"});
+    attempt_at late(client.locks.make_lock("a", long_lived), wait_for(20ms));
+    attempt_at cancelled(client.locks.make_lock("b", long_lived));
+    attempt_at set(multi(client, {"b", "c"}), wait_for(20ms));
+    auto const [e, l] = client.try_acquire("a");
+    BOOST_TEST((e == errc::contended), e.what());
+    BOOST_TEST(contains(e.what(), "this client"), e.what());
+    BOOST_REQUIRE(client.until([&] { return late.over && set.over; }));
+    BOOST_TEST((late.result == errc::wait_timeout), late.result.what());
+    BOOST_TEST(contains(late.result.what(), "this client"), late.result.what());
+    BOOST_TEST((set.result == errc::wait_timeout), set.result.what());
+    cancelled.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(client.until([&] { return cancelled.over; }));
+    BOOST_TEST(is_cancellation(cancelled.result.code()));
+    BOOST_TEST(held.held());
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(client.idle());
+}
+
+BOOST_AUTO_TEST_CASE(the_loss_of_one_key_is_the_loss_of_the_lease) {
+    fleet servers(3);
+    test_client client(servers);
+    auto held = hold_all(client, {"a", "b", "c"}, {.ttl = renewed_ttl});
+    for (std::size_t i = 0; i < 2; ++i) (void)redis_cli(servers[i]).del("b");
+    auto how = lease_end::none;
+    held.wait_end([&](error, lease_end e) { how = e; });
+    BOOST_REQUIRE(client.until([&] { return how != lease_end::none; }));
+    BOOST_TEST((how == lease_end::key_gone));
+    BOOST_TEST(!held.held());
+    // The others are given back.
+    for (auto const* const key : {"a", "c"}) BOOST_TEST(client.sees(servers, key, false));
+}
+
+BOOST_AUTO_TEST_CASE(a_minority_that_lost_a_key_gets_it_back) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto held = hold_all(client, {"a", "b"}, {.ttl = renewed_ttl});
+    BOOST_TEST(client.sees(servers, "b", true));
+    (void)redis_cli(servers[1]).del("b");
+    BOOST_TEST(client.sees(servers, "b", true));
+    BOOST_TEST(held.held());
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_others_left_on_different_minorities_do_not_block_for_ever) {
+    fleet servers(3);
+    test_client client(servers);
+    (void)redis_cli(servers[0]).command({"SET", "a", "dead", "PX", "700"});
+    (void)redis_cli(servers[1]).command({"SET", "b", "dead", "PX", "700"});
+    attempt_at both(multi(client, {"a", "b"}));
+    BOOST_REQUIRE(client.until([&] { return both.over; }));
+    BOOST_TEST(!both.result, both.result.what());
+}
+
+BOOST_DATA_TEST_CASE(sets_that_overlap_in_any_way_do_not_deadlock_nor_starve,
+                     boost::unit_test::data::make({0U, 1U, 4U, 1'000U}), patience) {
+    fleet servers(3);
+    client_group group(servers, 3, patient());
+    std::vector<key_names> const sets{{"a", "b"}, {"b", "a"},      {"b", "c"},     {"c", "a"},
+                                      {"d", "a"}, {"a", "b", "c"}, {"b", "c", "d"}};
+    ledger all;
+    lock_options const options{.ttl = 60s, .max_retry_delay = 5ms, .patience = patience};
+    std::size_t expected = 0;
+    for (unsigned i = 0; i < group.clients.size(); ++i) {
+        auto& locks = *group.clients[i];
+        for (auto const& keys : sets) {
+            group.start(work(locks.make_multi_lock(keys, options), keys, 8, all, i));
+            expected += 8;
+        }
+        for (auto const* const key : {"a", "b", "c", "d"}) {
+            group.start(work(locks.make_lock(key, options), {key}, 16, all, i));
+            expected += 16;
+        }
+    }
+    BOOST_REQUIRE(group.until([&] { return group.working == 0; }, 60s));
+    BOOST_TEST(all.entered == expected);
+    BOOST_TEST(group.idle());
+    for (std::size_t i = 0; i < servers.size(); ++i) BOOST_TEST(group.sees_no_locks(servers[i]));
+}
+
+BOOST_AUTO_TEST_CASE(an_acquire_that_is_cancelled_at_any_step_leaves_nothing) {
+    fleet servers(3);
+    test_client other(servers);
+    for (unsigned const patience : {0U, 2U}) {
+        for (int steps = 1; steps < 60; ++steps) {
+            test_client client(servers);
+            BOOST_REQUIRE(client.all_up());
+            client.context.restart();
+            std::optional<lease> in_the_way;
+            if (steps % 2 == 0) in_the_way = other.hold("b");
+            attempt_at all(multi(client, {"a", "b", "c"}, {.ttl = 60s, .patience = patience}));
+            for (int i = 0; i < steps && !all.over; ++i) client.context.run_one_for(10ms);
+            all.signal.emit(asio::cancellation_type::terminal);
+            BOOST_REQUIRE(client.until([&] { return all.over; }));
+            if (!all.result) BOOST_TEST(client.releases(all.got));
+            if (in_the_way) BOOST_TEST(other.releases(*in_the_way));
+            for (auto const* const key : {"a", "b", "c"})
+                BOOST_TEST(client.sees(servers, key, false), key << " after " << steps);
+            BOOST_TEST(client.idle());
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_set_has_one_fence_that_counts_for_each_of_its_keys) {
+    fleet servers(3);
+    test_client client(servers);
+    lock_options const fenced{.ttl = 60s, .fencing = true};
+    std::uint64_t last = 0;
+    for (int i = 0; i < 3; ++i) {
+        auto a = client.hold("a", fenced);
+        BOOST_TEST(a.fence() > last);
+        last = a.fence();
+        BOOST_TEST(client.releases(a));
+    }
+    auto both = hold_all(client, {"a", "b"}, fenced);
+    BOOST_TEST(both.fence() > last);
+    last = both.fence();
+    BOOST_TEST(client.releases(both));
+    for (auto const* const key : {"a", "b"}) {
+        auto one = client.hold(key, fenced);
+        BOOST_TEST(one.fence() > last);
+        BOOST_TEST(client.releases(one));
+    }
+    auto in_order = fenced;
+    in_order.patience = 0;
+    auto again = hold_all(client, {"a", "b", "c"}, in_order);
+    BOOST_TEST(again.fence() > last);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_on_several_keys_is_adopted_whole) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto first = hold_all(one, {"a", "b"}, {.ttl = 60s, .fencing = true});
+    auto const token = first.token();
+    auto const fence = first.fence();
+    first.detach();
+    auto done = false;
+    error failed;
+    lease second;
+    two.locks.adopt(multi(two, {"a", "b"}), token, [&](error e, lease l) {
+        failed = std::move(e);
+        second = std::move(l);
+        done = true;
+    });
+    BOOST_REQUIRE(two.until([&] { return done; }));
+    BOOST_REQUIRE_MESSAGE(!failed, failed.what());
+    BOOST_TEST(second.fence() == fence);
+    BOOST_TEST(two.releases(second));
+    BOOST_TEST(two.sees(servers, "a", false));
+    BOOST_TEST(two.sees(servers, "b", false));
+}
+
+BOOST_AUTO_TEST_CASE(bad_sets_are_refused_with_their_values) {
+    fleet servers(1);
+    auto options = patient();
+    options.key_prefix = "p:";
+    test_client client(servers, options);
+    auto const refuses = [&](key_names const& keys, char const* words, lock_options const& o = {}) {
+        BOOST_CHECK_EXCEPTION((void)client.locks.make_multi_lock(keys, o), system_error,
+                              [&](system_error const& e) { return contains(e.what(), words); });
+    };
+    refuses({}, "0 keys");
+    refuses({"a", ""}, "empty");
+    refuses({"a", "b", "a"}, "\"a\" is given twice");
+    refuses(key_names(65, "k"), "65 keys");
+    refuses({"a", std::string(max_key_size, 'x')}, "bytes");
+    refuses({"{a}", "{a}:fence"}, "fence counter of the key \"{a}\"");
+    refuses({"a", "b"}, "fair", {.fair = true});
+    auto const one = client.locks.make_multi_lock({"a"});
+    BOOST_TEST((one.keys() == std::vector<std::string_view>{"p:a"}));
+    BOOST_TEST(one.key() == "p:a");
+    key_names many;
+    for (int i = 0; i < 64; ++i) many.push_back("k" + std::to_string(i));
+    auto held = hold_all(client, many);
+    BOOST_TEST(held.keys().size() == 64U);
+    BOOST_TEST(client.releases(held));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

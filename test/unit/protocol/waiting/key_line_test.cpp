@@ -1,0 +1,206 @@
+// The order of one process among locks on several keys, and how one of them takes its keys.
+#include "protocol/waiting/key_line.hpp"
+#include "protocol/waiting/set_approach.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace holdfast::protocol;
+
+namespace {
+
+/// The lines of a process, as the runtime keeps them.
+struct lines {
+    struct turn : key_turn {
+        std::unique_ptr<key_place[]> places;
+        std::string keys;
+    };
+
+    turn& enter(std::string const& keys) {
+        auto& t = *turns.emplace_back(std::make_unique<turn>());
+        t.keys = keys;
+        t.places = std::make_unique<key_place[]>(keys.size());
+        t.key_turn::enter(
+            {t.places.get(), keys.size()}, [&](std::size_t i) -> key_line& { return all[keys[i]]; },
+            [&](key_line& l) { return in_use.contains(name_of(l)); });
+        return t;
+    }
+    /// Returns the keys of the turns that are first everywhere since.
+    std::string leave(turn& t) {
+        std::string ready;
+        t.leave(
+            [&](key_line& l, waiter_list& waiters) {
+                auto const some = !waiters.empty();
+                waiters.clear();
+                if (some) in_use.insert(name_of(l));
+                return some;
+            },
+            [&](key_turn& next) { ready += static_cast<turn&>(next).keys + ' '; });
+        return ready;
+    }
+    std::string freed(char key) {
+        in_use.erase(key);
+        auto* const next = key_turn::freed(all[key]);
+        return next == nullptr ? "" : static_cast<turn&>(*next).keys;
+    }
+    char name_of(key_line const& l) {
+        for (auto const& [name, line] : all)
+            if (&line == &l) return name;
+        return '?';
+    }
+
+    std::map<char, key_line> all;
+    std::set<char> in_use;
+    std::vector<std::unique_ptr<turn>> turns;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(key_lines)
+
+BOOST_AUTO_TEST_CASE(the_earliest_is_first_everywhere) {
+    lines l;
+    auto& ab = l.enter("ab");
+    auto& bc = l.enter("bc");
+    auto& ca = l.enter("ca");
+    BOOST_TEST(ab.first_everywhere());
+    BOOST_TEST(!bc.first_everywhere());
+    BOOST_TEST(!ca.first_everywhere());
+    BOOST_TEST(l.leave(ab) == "bc ");
+    BOOST_TEST(l.leave(bc) == "ca ");
+    BOOST_TEST(ca.first_everywhere());
+    BOOST_TEST(l.leave(ca).empty());
+}
+
+BOOST_AUTO_TEST_CASE(one_that_leaves_before_its_time_lets_the_others_up) {
+    lines l;
+    auto& ab = l.enter("ab");
+    auto& bc = l.enter("bc");
+    auto& cd = l.enter("cd");
+    BOOST_TEST(l.leave(bc) == "cd ");
+    BOOST_TEST(cd.first_everywhere());
+    BOOST_TEST(ab.first_everywhere());
+    l.leave(ab);
+    l.leave(cd);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_in_use_must_become_free_first) {
+    lines l;
+    l.in_use = {'b'};
+    auto& ab = l.enter("ab");
+    BOOST_TEST(!ab.first_everywhere());
+    BOOST_TEST(l.freed('b') == "ab");
+    BOOST_TEST(ab.first_everywhere());
+    BOOST_TEST(l.freed('b').empty()); // heard of twice
+    BOOST_TEST(ab.first_everywhere());
+    l.leave(ab);
+}
+
+BOOST_AUTO_TEST_CASE(acquires_of_one_key_wait_behind_and_go_before_those_that_come_later) {
+    lines l;
+    waiter one, two;
+    auto& ab = l.enter("ab");
+    l.all['a'].wait_behind(one);
+    auto& ac = l.enter("ac");
+    l.all['a'].wait_behind(two);
+    // `one` has the key `a` now, so the next must wait.
+    BOOST_TEST(l.leave(ab).empty());
+    BOOST_TEST(!ac.first_everywhere());
+    BOOST_TEST(two.is_linked());
+    BOOST_TEST(l.freed('a') == "ac");
+    l.leave(ac);
+    BOOST_TEST(!two.is_linked());
+}
+
+BOOST_AUTO_TEST_CASE(a_place_that_is_given_up_leaves_its_waiters_behind_the_one_before) {
+    lines l;
+    waiter one, two;
+    auto& ab = l.enter("ab");
+    auto& ac = l.enter("ac");
+    l.all['a'].wait_behind(one);
+    auto& ad = l.enter("ad");
+    l.all['a'].wait_behind(two);
+    l.leave(ac);
+    l.leave(ad);
+    BOOST_TEST(one.is_linked());
+    key_line::leave(one); // cancelled
+    BOOST_TEST(!one.is_linked());
+    BOOST_TEST(two.is_linked());
+    BOOST_TEST(l.leave(ab).empty());
+    BOOST_TEST(l.in_use.contains('a'));
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_goes_on_to_the_same_keys_right_behind) {
+    lines l;
+    auto& one = l.enter("ab");
+    auto& two = l.enter("ab");
+    auto& other = l.enter("b");
+    auto& three = l.enter("ab");
+    BOOST_TEST(one.is_followed_by(two));
+    BOOST_TEST(!one.is_followed_by(three));
+    BOOST_TEST(!two.is_followed_by(three)); // `other` is between
+    one.hand_over_to(two);
+    BOOST_TEST(two.first_everywhere());
+    l.leave(other);
+    BOOST_TEST(two.is_followed_by(three));
+    waiter w;
+    l.all['b'].wait_behind(w); // behind the third
+    BOOST_TEST(two.is_followed_by(three));
+    two.hand_over_to(three);
+    BOOST_TEST(three.first_everywhere());
+    BOOST_TEST(l.leave(three).empty());
+    BOOST_TEST(!w.is_linked());
+}
+
+BOOST_AUTO_TEST_CASE(a_waiter_for_one_key_is_not_passed_by_a_hand_over) {
+    lines l;
+    auto& one = l.enter("ab");
+    waiter w;
+    l.all['b'].wait_behind(w);
+    auto& two = l.enter("ab");
+    BOOST_TEST(!one.is_followed_by(two));
+    l.leave(one);
+    BOOST_TEST(!two.first_everywhere());
+    l.leave(two);
+}
+
+BOOST_AUTO_TEST_CASE(after_its_patience_it_goes_in_order) {
+    set_approach a(3, 2);
+    a.refused();
+    BOOST_TEST((a.step() == set_step::together));
+    a.refused();
+    BOOST_TEST((a.step() == set_step::in_order));
+    for (unsigned i = 0; i < 3; ++i) {
+        BOOST_TEST(a.next_key() == i);
+        BOOST_TEST((a.step() == set_step::in_order));
+        a.took_key();
+    }
+    BOOST_TEST((a.step() == set_step::conversion));
+    // Its patience is over already.
+    a.refused();
+    BOOST_TEST((a.step() == set_step::together));
+    a.refused();
+    BOOST_TEST((a.step() == set_step::in_order));
+    a.took_key();
+    a.start_over();
+    BOOST_TEST(a.next_key() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(without_patience_it_goes_in_order_at_once) {
+    set_approach a(2, 0);
+    BOOST_TEST((a.step() == set_step::in_order));
+    a.took_key();
+    a.start_over();
+    a.refused();
+    BOOST_TEST((a.step() == set_step::in_order));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
