@@ -19,6 +19,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/cluster/cluster_guard_test.cpp
     unit/protocol/cluster/cluster_patience_test.cpp
     unit/redis/cluster/cluster_route_test.cpp
+    unit/redis/cluster/cluster_sets_test.cpp
     unit/redis/cluster/cluster_steps_test.cpp
     unit/redis/net/connection_failure_test.cpp
     unit/protocol/server/credential_schedule_test.cpp
@@ -91,6 +92,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/session_test.cpp
     unit/redis/net/shared_source_test.cpp
     unit/redis/cluster/slot_maps_test.cpp
+    unit/redis/cluster/slot_parts_test.cpp
     unit/protocol/server/standstill_test.cpp
     unit/redis/net/stream_test.cpp
     unit/protocol/tenure/tally_test.cpp

@@ -12,9 +12,11 @@
 #include "redis/wire/lock_command.hpp"
 #include "redis/wire/reply_handler.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,6 +106,10 @@ public:
     virtual bool connected() const = 0;
     /// False for a Cluster whose node for the key cannot be asked now.
     virtual bool serves(std::string_view /*key*/) const { return true; }
+    /// The same for each of these keys.
+    bool serves_all(std::span<std::string_view const> keys) const {
+        return std::ranges::all_of(keys, [this](auto key) { return serves(key); });
+    }
     /// True for a Cluster. A key that migrates is deleted at its old node, and pushed as changed.
     virtual bool moves_keys() const { return false; }
     /// The servers to scan for all keys.
