@@ -124,6 +124,7 @@ if(TARGET holdfast_command)
         integration/command_test.cpp
         integration/command_acquire_test.cpp
         integration/command_every_test.cpp
+        integration/command_lead_test.cpp
         integration/command_list_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp

@@ -6,6 +6,7 @@
 #include "command/inspect.hpp"
 #include "command/list.hpp"
 #include "command/lock/acquire.hpp"
+#include "command/lock/lead.hpp"
 #include "command/lock/run.hpp"
 #include "command/release.hpp"
 #include "command/settings.hpp"
@@ -39,6 +40,17 @@ Exit codes of run and adopt: the command's own, or 128 and the signal that
 ended it; 122 the lock was lost; 123 too few instances; 124 the lock is held by another;
 125 wrong usage; 126 the command cannot be executed; 127 there is no such command.
 With --at-most-every also 0 if no run is due.)";
+constexpr char const* lead_help =
+    R"(Start it on each machine: one of them runs the command, and another one when that machine
+dies, hangs or loses the servers. Outages are waited out. -- ends the options, as for run.
+
+If the lock is lost, the command gets SIGTERM, and SIGKILL before another one may lead. It is
+started again when this machine leads anew. If the command ends by itself, lead ends too, so that
+another machine leads at once.
+
+Exit codes of lead: the command's own, or 128 and the signal that ended it, or the wait; 122 the
+lock was lost while the command ended after a signal; 123 the key is no lock; 125 wrong usage;
+126 the command cannot be executed; 127 there is no such command.)";
 constexpr char const* acquire_help =
     R"(Prints the token: keep it in a file, for extend, adopt and release. With --fence, the fence
 follows after a blank. The key stays for the ttl.
@@ -150,6 +162,13 @@ void add_key(CLI::App& app, std::string& key) {
     app.add_option("key", key, "The key of the lock")->required();
 }
 
+void add_new_servers(CLI::App& app, lock_settings& s) {
+    app.add_flag("--new-servers", s.new_servers,
+                 "Do not wait for servers that were started within --max-ttl: they are new, "
+                 "and have forgotten no lock (Env:HOLDFAST_NEW_SERVERS)")
+        ->envname("HOLDFAST_NEW_SERVERS");
+}
+
 /// The options of waiting.
 struct wait_options {
     std::int64_t time_ms = 0;
@@ -160,10 +179,7 @@ struct wait_options {
         time = add_time(app, "--wait", time_ms, "Wait for the lock no longer than this");
         none =
             app.add_flag("--no-wait", at_once, "Fail at once if the lock is held")->excludes(time);
-        app.add_flag("--new-servers", s.new_servers,
-                     "Do not wait for servers that were started within --max-ttl: they are new, "
-                     "and have forgotten no lock (Env:HOLDFAST_NEW_SERVERS)")
-            ->envname("HOLDFAST_NEW_SERVERS");
+        add_new_servers(app, s);
     }
     std::optional<std::int64_t> value() const {
         if (at_once) return 0;
@@ -171,10 +187,10 @@ struct wait_options {
     }
 };
 
-void add_run_options(CLI::App& app, run_settings& s) {
-    s.ttl_ms = 30'000;
+void add_run_options(CLI::App& app, command_settings& s, std::int64_t ttl_ms = 30'000) {
+    s.ttl_ms = ttl_ms;
     add_time(app, "--ttl", s.ttl_ms, "The key's time to live; it is extended meanwhile")
-        ->default_str("30s");
+        ->default_str(option_text(ttl_ms));
     app.add_flag("--fence-env", s.fence, "Set HOLDFAST_FENCE for the command");
     s.add_to(app);
 }
@@ -201,6 +217,27 @@ void add_run(commands& all) {
         if (interval->count() > 0) s->interval_ms = *interval_ms;
         s->check_ttl(s->ttl_ms);
         return run(*s);
+    });
+}
+
+void add_lead(commands& all) {
+    auto& app = all.add_runner("lead", "Keep a command running on one machine of many", lead_help);
+    auto const s = std::make_shared<lead_settings>();
+    auto const restart = std::make_shared<std::string>();
+    add_key(app, s->key);
+    app.add_option("--restart", *restart,
+                   "Start the command again when it has ended, after a pause of a second, which "
+                   "doubles up to half a minute")
+        ->check(CLI::IsMember({"always", "on-failure"}));
+    add_new_servers(app, *s);
+    app.add_flag("-v,--verbose", s->verbose, "Tell who leads, as on a terminal");
+    add_run_options(app, *s, 3'000);
+    all.on(app, [&all, s, restart] {
+        s->command = all.after();
+        if (*restart == "always") s->restart = restart_rule::always;
+        if (*restart == "on-failure") s->restart = restart_rule::on_failure;
+        s->check_ttl(s->ttl_ms);
+        return lead(*s);
     });
 }
 
@@ -337,8 +374,8 @@ int main(int argc, char** argv) {
         std::find_if(argv, end, [](std::string_view word) { return word == "--"; });
     try {
         commands all({dashes != end ? dashes + 1 : end, end});
-        for (auto* const add : {add_run, add_acquire, add_extend, add_adopt, add_inspect, add_list,
-                                add_watch, add_release, add_doctor})
+        for (auto* const add : {add_run, add_lead, add_acquire, add_extend, add_adopt, add_inspect,
+                                add_list, add_watch, add_release, add_doctor})
             add(all);
         return all.run(static_cast<int>(dashes - argv), argv);
     } catch (std::exception const& e) {

@@ -33,6 +33,11 @@ struct lock_settings : settings {
     lock_options lock() const;
 };
 
+/// Whether the instances may get better without a person's help.
+bool passes(error const&);
+/// Why a command waits for instances, for its user.
+std::string why_it_waits(lock_settings const&, error const&);
+
 /// Decides whether an attempt that failed is made again, and tells the user why. Refers to its
 /// arguments.
 class patience {
