@@ -289,7 +289,11 @@ void acquirer::begin_conversion(set_turn& t) {
         }
     });
     if (!ready) return leave(*t.op, errc::out_of_memory);
-    for (auto const& l : t.taken) static_cast<lease_record&>(*l).tenure->machine.stop_renewing();
+    for (auto const& l : t.taken) {
+        auto& tenure = *static_cast<lease_record&>(*l).tenure;
+        tenure.converted = true;
+        tenure.machine.stop_renewing();
+    }
     t.queue->machine.has_keys();
 }
 
