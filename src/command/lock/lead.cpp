@@ -97,9 +97,10 @@ private:
         std::chrono::seconds pause = first_pause;
         while (signal_ == 0 && held.held() && !(co_await is_cancelled())) {
             auto const begun = lease_clock::now();
-            co_await run_under(held);
+            auto const kept = co_await run_under(held);
             if (command_.lost()) break;
             if (!starts_again()) end();
+            if (!kept) break;
             if (lease_clock::now() - begun > longest_pause) pause = first_pause;
             say("the command has ended with " + std::to_string(result_) + ", and starts again in " +
                 option_text(std::chrono::milliseconds(pause).count()));
@@ -116,18 +117,20 @@ private:
         throw is_over();
     }
 
-    // The cancellation says that the lock cannot be kept.
-    asio::awaitable<void> run_under(lease& held) {
+    // False if the lock cannot be kept: the cancellation says that, once.
+    asio::awaitable<bool> run_under(lease& held) {
+        passed_on_ = 0;
         ended_.expires_at(asio::steady_timer::time_point::max());
         if (auto const code = command_.start(held); code != success) {
             result_ = code;
             end();
         }
         co_await ended_.async_wait(asio::as_tuple(asio::deferred));
-        if (!(co_await is_cancelled())) co_return;
+        if (!(co_await is_cancelled())) co_return true;
         command_.on_lost();
         co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
         co_await ended_.async_wait(asio::as_tuple(asio::deferred));
+        co_return false;
     }
 
     static asio::awaitable<bool> is_cancelled() {
@@ -135,9 +138,11 @@ private:
         co_return state.cancelled() != asio::cancellation_type::none;
     }
 
-    // `result_` is the exit code of the command. One that a signal of the user has ended stays so.
+    // `result_` is the exit code of the command. One that a signal of the user has ended stays so;
+    // on a terminal, SIGINT goes to the command alone.
     bool starts_again() const {
-        if (signal_ != 0 || result_ == by_signal + passed_on_) return false;
+        auto const interrupted = result_ == by_signal + SIGINT;
+        if (signal_ != 0 || interrupted || result_ == by_signal + passed_on_) return false;
         return settings_.restart == restart_rule::always ||
                (settings_.restart == restart_rule::on_failure && result_ != success);
     }
