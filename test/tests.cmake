@@ -130,6 +130,7 @@ if(TARGET holdfast_command)
         integration/command_list_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
+        integration/command_sets_test.cpp
         integration/command_watch_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES

@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace holdfast::command {
 
@@ -20,6 +23,12 @@ constexpr std::chrono::milliseconds short_grace(1'000);
 
 /// SIGKILL comes this long before the deadline, because it takes time, too.
 constexpr std::chrono::milliseconds kill_margin(20);
+
+std::string lines(std::vector<std::string_view> const& all) {
+    std::string text;
+    for (auto const& each : all) text.append(text.empty() ? "" : "\n").append(each);
+    return text;
+}
 
 } // namespace
 
@@ -39,6 +48,7 @@ int guarded_command::start(lease const& held) {
     lost_ = ended_ = false;
     child_process::environment const changes{
         {"HOLDFAST_KEY", std::string(held.key())},
+        {"HOLDFAST_KEYS", lines(held.keys())},
         {"HOLDFAST_FENCE", settings_.fence ? std::to_string(held.fence()) : ""}};
     int error = 0;
     try {
@@ -63,7 +73,7 @@ void guarded_command::on_lost() {
     kill_timer_.async_wait([this](boost::system::error_code ec) {
         if (!ec && lost_) child_->signal(SIGKILL);
     });
-    say("the lock is lost, the command has to end: " + settings_.key);
+    say("the lock is lost, the command has to end: " + settings_.name());
 }
 
 void guarded_command::wait_for_signal() {

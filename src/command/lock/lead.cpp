@@ -47,12 +47,12 @@ public:
     explicit candidate(lead_settings const& s)
         : settings_(s)
         , client_(context_.get_executor(), s.addresses(), s.client())
-        , lock_(client_.make_lock(s.key, options_of(s)))
+        , lock_(s.make_lock(client_, options_of(s)))
         , command_(s, context_, *this)
         , ended_(context_)
         , pause_(context_)
         , outage_(s, client_, context_)
-        , notice_(client_, context_, s.key) {}
+        , notice_(client_, context_, s.keys) {}
 
     int run() {
         command_.wait_for_signal();
@@ -93,7 +93,7 @@ private:
         leads_ = true;
         outage_.over();
         notice_.stop();
-        if (talks()) say("leads: " + settings_.key);
+        if (talks()) say("leads: " + settings_.name());
         std::chrono::seconds pause = first_pause;
         while (signal_ == 0 && held.held() && !(co_await is_cancelled())) {
             auto const begun = lease_clock::now();

@@ -4,7 +4,7 @@
 
 #include <holdfast/client.hpp>
 
-#include "command/settings.hpp"
+#include "command/keys.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -14,14 +14,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 
 namespace holdfast::command {
 
 /// Settings of the commands that acquire a lock.
-struct lock_settings : settings {
-    std::string key;
+struct lock_settings : key_settings {
     std::int64_t ttl_ms = 0;
     std::optional<std::int64_t> wait_ms; ///< empty: indefinitely
     bool fence = false;

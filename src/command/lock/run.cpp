@@ -36,11 +36,11 @@ public:
         : settings_(s)
         , ttl_(s.ttl_ms)
         , client_(context_.get_executor(), s.addresses(), s.client())
-        , lock_(client_.make_lock(s.key, s.lock()))
+        , lock_(s.make_lock(client_, s.lock()))
         , command_(s, context_, *this)
         , over_(context_)
         , patience_(s, client_, context_)
-        , notice_(client_, context_, s.key) {}
+        , notice_(client_, context_, s.keys) {}
 
     int run() {
         command_.wait_for_signal();
@@ -55,10 +55,7 @@ private:
         if (settings_.interval_ms) return attempt_run();
         auto handler = asio::bind_cancellation_slot(
             stop_.slot(), [this](error e, lease l) { on_acquired(e, std::move(l)); });
-        if (settings_.adopted) {
-            return client_.adopt(settings_.key, *settings_.adopted, settings_.lock(),
-                                 std::move(handler));
-        }
+        if (settings_.adopted) return client_.adopt(lock_, *settings_.adopted, std::move(handler));
         if (settings_.verbose || has_reader()) notice_.start();
         patience_.acquire(lock_, std::move(handler));
     }
@@ -115,7 +112,7 @@ private:
     // No command was started, so the next call may start one before the interval is over.
     void undo_run() {
         if (!in_body_) return give_back();
-        client_.force_release(settings_.key + ":last", [this](error e, key_report) {
+        client_.force_release(settings_.keys.front() + ":last", [this](error e, key_report) {
             if (e) say("no command was started, but the next one has to wait: " + e.what());
             give_back();
         });
