@@ -219,6 +219,7 @@ holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_failovers_test.cpp
     integration/cluster_guards_test.cpp
     integration/cluster_moves_test.cpp
+    integration/cluster_multi_locks_test.cpp
     integration/cluster_links_test.cpp
     integration/cluster_maps_test.cpp
     integration/cluster_redirects_test.cpp

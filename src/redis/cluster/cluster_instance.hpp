@@ -121,6 +121,7 @@ private:
     bool submit_part(reply_handler_ptr part, protocol::command,
                      std::uint32_t round) noexcept override;
     void undo(reply_handler_ptr part) noexcept override;
+    void on_undone(std::span<std::string_view const> keys) noexcept override;
     bool route_parts(encoder&, reply_handler_ptr const&, std::uint32_t round);
     void keep_parts(reply_handler_ptr const&) noexcept;
 

@@ -4,6 +4,8 @@
 #include "redis/cluster/slot_parts.hpp"
 
 #include <atomic>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace holdfast::redis {
@@ -28,17 +30,18 @@ bool cluster_instance::submit_part(reply_handler_ptr part, command c,
 
 void cluster_instance::undo(reply_handler_ptr part) noexcept {
     if (stopped_) return;
-    auto const now = owner_.time();
-    // As a pending release that is sent now. Then its answer counts as a push.
-    pending_command release{
-        .owner = part, .round = short_time(now), .command = command::release, .answered = true};
+    pending_command release{.owner = part, .command = command::release};
     auto sent = false;
     boundary_.run([&] {
         auto const slot = protocol::hash_slot(part->arguments(command::release).first_key());
         auto* const to = node_for(release, slot);
         sent = obstacle_of(to, command::release) == obstacle::none && send(*to, release);
     });
-    if (!sent) keep(std::move(part), now);
+    if (!sent) keep(std::move(part), owner_.time());
+}
+
+void cluster_instance::on_undone(std::span<std::string_view const> keys) noexcept {
+    for (auto const key : keys) owner_.on_own_write(number_, key);
 }
 
 /// No node can be asked now: each part of the release belongs to its slot.

@@ -61,7 +61,8 @@ bool slot_part::still_wants(command c) const noexcept {
 void slot_part::on_answer(unsigned, command, std::uint32_t, answer const& a) {
     // The command keeps the part from now on, and the part no more the command.
     slot_part_ptr const kept(this);
-    if (auto const whole = std::exchange(awaited_by_, nullptr)) whole->take(*this, a);
+    if (auto const whole = std::exchange(awaited_by_, nullptr)) return whole->take(*this, a);
+    if (undone_by_ != nullptr && !protocol::sets_no_key(a.verdict)) undone_by_->on_undone(keys_);
 }
 
 std::uint8_t slot_part::place_of(unsigned obstacle) const noexcept {
@@ -199,7 +200,9 @@ bool gathered_command::level() noexcept {
 
 void gathered_command::undo_grants() noexcept {
     for (auto const& r : records_) {
-        if (!protocol::sets_no_key(r.answer.verdict)) user_.undo(r.part);
+        if (protocol::sets_no_key(r.answer.verdict)) continue;
+        r.part->undone_by_ = &user_;
+        user_.undo(r.part);
     }
 }
 

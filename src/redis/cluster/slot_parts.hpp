@@ -13,7 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +21,7 @@
 namespace holdfast::redis {
 
 class gathered_command;
+class slot_part_user;
 
 /// The keys of one slot, of a lock on several keys.
 class slot_part final : public reply_handler {
@@ -58,6 +59,7 @@ private:
     std::size_t index_ = 0;      ///< in the gathered command
     /// While a command of the part is under way, and its answer is awaited.
     boost::intrusive_ptr<gathered_command> awaited_by_;
+    slot_part_user* undone_by_ = nullptr;
 };
 
 using slot_part_ptr = boost::intrusive_ptr<slot_part>;
@@ -74,8 +76,10 @@ public:
     /// Sends a part on its way. The answer comes later. False if that failed: there is no answer.
     virtual bool submit_part(reply_handler_ptr part, protocol::command,
                              std::uint32_t round) noexcept = 0;
-    /// Releases the keys of a part. Nobody waits for the answer.
+    /// Releases the keys of a part. Nobody waits for the answer, which may come to the part.
     virtual void undo(reply_handler_ptr part) noexcept = 0;
+    /// The keys have been taken and released, though their owner knows of neither.
+    virtual void on_undone(std::span<std::string_view const> keys) noexcept = 0;
     virtual unsigned number() const noexcept = 0;
 
 protected:

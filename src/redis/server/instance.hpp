@@ -31,6 +31,9 @@ public:
     virtual bool is_new_server(unsigned instance, std::string_view run_id) = 0;
     /// The server says that a tracked key has changed.
     virtual void on_push(unsigned instance, std::string_view key) = 0;
+    /// A refused try of this client has written the key, and has undone that. With NOLOOP this ends
+    /// registrations for the key without a push.
+    virtual void on_own_write(unsigned /*instance*/, std::string_view /*key*/) {}
     /// The server says that any key may have changed.
     virtual void on_push_for_all(unsigned instance) = 0;
     /// The instance cannot grant a new lock any more, or does not push changes any more.

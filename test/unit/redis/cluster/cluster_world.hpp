@@ -99,10 +99,11 @@ public:
     bool silent = false; ///< the nodes answer nothing
     std::uint16_t owner_of_slots = first;
     std::vector<std::pair<std::uint16_t, std::string>> log;
-    std::vector<std::string> pushed;
+    std::vector<std::string> pushed, written;
     redis::cluster_instance& cluster() { return *cluster_; }
 
     void on_push(unsigned, std::string_view key) override { pushed.emplace_back(key); }
+    void on_own_write(unsigned, std::string_view key) override { written.emplace_back(key); }
     /// As runtime::engine does.
     void on_age(unsigned, lease_clock::time_point start) override {
         heard_.on_age(start, lease_clock::now());

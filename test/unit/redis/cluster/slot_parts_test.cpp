@@ -79,7 +79,13 @@ public:
         open.push_back({std::move(part), c, round});
         return true;
     }
-    void undo(reply_handler_ptr part) noexcept override { undone.push_back(first_key(*part)); }
+    void undo(reply_handler_ptr part) noexcept override {
+        undone.push_back(first_key(*part));
+        releases.push_back(std::move(part));
+    }
+    void on_undone(std::span<std::string_view const> of) noexcept override {
+        written.insert(written.end(), of.begin(), of.end());
+    }
     unsigned number() const noexcept override { return 3; }
 
     bool submit(command c) {
@@ -105,7 +111,8 @@ public:
     }
 
     std::vector<sent> open;
-    std::vector<std::string> undone;
+    std::vector<std::string> undone, written;
+    std::vector<reply_handler_ptr> releases; ///< of the parts that were undone
     std::size_t submitted = 0;
     std::function<bool(std::size_t)> fails;
 
@@ -144,6 +151,7 @@ struct fixture {
     tenure::heard result(command what, answer const& a, answer const& x, answer const& b) {
         t.answers.clear();
         c.undone.clear();
+        c.releases.clear();
         BOOST_TEST(c.submit(what));
         c.reply("a", a);
         c.reply("{x}1", x);
@@ -213,6 +221,20 @@ BOOST_AUTO_TEST_CASE(a_refusal_undoes_the_parts_that_may_have_been_granted) {
         BOOST_TEST((result(what, refused, unsent, no(1)).said.verdict == verdict::no));
         BOOST_TEST(c.undone.empty());
     }
+}
+
+// The server does not push our own changes to us.
+BOOST_AUTO_TEST_CASE(the_watches_of_keys_that_were_undone_hear_of_it) {
+    BOOST_TEST((result(command::acquire, no(1), yes, yes).said.verdict == verdict::no));
+    BOOST_REQUIRE(c.releases.size() == 2U);
+    BOOST_TEST(c.written.empty());
+    c.releases[0]->on_answer(3, command::release, 0, no(0)); // not ours any more
+    BOOST_TEST(c.written.empty());
+    c.releases[0]->on_answer(3, command::release, 0, yes);
+    BOOST_TEST(c.written == (texts{"{x}1", "{x}2"}), boost::test_tools::per_element());
+    c.releases[1]->on_answer(3, command::release, 0, unknown);
+    BOOST_TEST(c.written == (texts{"{x}1", "{x}2", "b"}), boost::test_tools::per_element());
+    BOOST_TEST(t.answers.size() == 1U);
 }
 
 // The owner releases all keys.
@@ -436,6 +458,7 @@ BOOST_AUTO_TEST_CASE(every_command_is_answered_once) {
     for (auto run = 0; run < 20'000; ++run) {
         t.answers.clear();
         c.undone.clear();
+        c.releases.clear();
         t.fenced = below(2) == 0;
         t.watched = static_cast<std::uint8_t>(below(keys.size()));
         c.fails = [&](std::size_t) { return below(20) == 0; };
