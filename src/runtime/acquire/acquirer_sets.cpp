@@ -104,7 +104,7 @@ void acquirer::leave_lines(set_turn& t, detail::lock_state const& lock) noexcept
 /// end with its turn: see proceed().
 void acquirer::give_up_set(operation& op) noexcept {
     auto& call = op.as<acquire_call>();
-    auto* const turn = dynamic_cast<set_turn*>(call.extras.get());
+    auto* const turn = turn_if_any(op);
     if (turn == nullptr) return;
     turn->op = nullptr;
     turn->give_back();
