@@ -30,9 +30,8 @@ protected:
             // Nobody relies on a key that was taken for a set whose conversion is under way.
             if (other.lease == nullptr) continue;
             if (other.converting && other.lease->owner != nullptr) continue;
-            fail("M1", "two leases have one key: " + std::to_string(u) + " (" +
-                           names(other.keys) + ") and " + std::to_string(t) + " (" +
-                           names(its.keys) + ")");
+            fail("M1", "two leases have one key: " + std::to_string(u) + " (" + names(other.keys) +
+                           ") and " + std::to_string(t) + " (" + names(its.keys) + ")");
         }
     }
 
@@ -72,7 +71,8 @@ protected:
 
     // S2 for each key.
     void issue(unsigned t, std::uint64_t number, unsigned handovers) {
-        if (!protocol::is_fence_count(number)) return fail("S2", "a number that no tenure may have");
+        if (!protocol::is_fence_count(number))
+            return fail("S2", "a number that no tenure may have");
         auto const& its = tenures_[t];
         auto const fence = protocol::fence_of(number, handovers);
         write_story("tenure ", t, " has fence ", number, " + ", handovers, " for ",
@@ -95,9 +95,8 @@ protected:
     bool has_quorum(unsigned t) const {
         auto const& its = tenures_[t];
         return std::all_of(its.keys.begin(), its.keys.end(), [&](unsigned k) {
-            auto const those = std::count_if(instances_.begin(), instances_.end(), [&](auto& i) {
-                return i.keys[k].keeps(t, now());
-            });
+            auto const those = std::count_if(instances_.begin(), instances_.end(),
+                                             [&](auto& i) { return i.keys[k].keeps(t, now()); });
             return static_cast<unsigned>(those) >= quorum();
         });
     }

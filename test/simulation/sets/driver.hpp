@@ -135,6 +135,12 @@ protected:
         std::iota(all.begin(), all.end(), 0U);
         shuffle(all);
         a.keys.assign(all.begin(), all.begin() + few);
+        auto const& other = actors_[below(actors_.size())];
+        if (!shape_ && other.set && !clients_[a.process].foreign && one_in(3)) {
+            a.set = true;
+            a.keys = other.keys;
+            few = static_cast<unsigned>(a.keys.size());
+        }
         std::sort(a.keys.begin(), a.keys.end());
         a.callers_order.resize(few);
         std::iota(a.callers_order.begin(), a.callers_order.end(), 0U);
@@ -166,7 +172,9 @@ protected:
     }
     void rest(actor& a) {
         if (now() >= stop_at_) return;
-        auto const span = shape_ ? some(shape_->think) : one_in(2) ? some(delay_ * 2) : some(hold_ * 4);
+        auto const span = shape_      ? some(shape_->think)
+                          : one_in(2) ? some(delay_ * 2)
+                                      : some(hold_ * 4);
         at(1 + span, clients_[a.process], [this, &a] { on_want(a); });
     }
     void note_wait(actor const& a) {
@@ -211,9 +219,10 @@ protected:
         a.turn = &t;
         t.op = &a;
         t.order = a.arrived;
-        t.enter({t.places.get(), a.keys.size()},
-                [&](std::size_t n) -> protocol::key_line& { return me.lines[a.keys[n]]; },
-                [&](protocol::key_line& l) { return in_use(a.process, key_of(a.process, l)); });
+        t.enter(
+            {t.places.get(), a.keys.size()},
+            [&](std::size_t n) -> protocol::key_line& { return me.lines[a.keys[n]]; },
+            [&](protocol::key_line& l) { return in_use(a.process, key_of(a.process, l)); });
         auto& q = queue_for(a.process, true, a.keys);
         t.q = &q;
         auto const ready = is_first(t);
@@ -248,9 +257,7 @@ protected:
         auto const found = all.find({set, keys});
         return found == all.end() || !found->second->in_use() ? nullptr : found->second;
     }
-    bool in_use(unsigned p, unsigned key) const {
-        return find_queue(p, false, {key}) != nullptr;
-    }
+    bool in_use(unsigned p, unsigned key) const { return find_queue(p, false, {key}) != nullptr; }
     /// The queue of these keys, made again if it was folded or forgotten.
     queue& queue_for(unsigned p, bool set, key_list const& keys) {
         auto& q = clients_[p].queues[{set, keys}];
@@ -374,7 +381,8 @@ protected:
         auto const joins = [&](protocol::key_line& l, protocol::waiter_list& waiters) {
             auto const some = !waiters.empty();
             out.splice(out.end(), waiters);
-            return some || (parts_.tells_use && std::find(used.begin(), used.end(), &l) != used.end());
+            return some ||
+                   (parts_.tells_use && std::find(used.begin(), used.end(), &l) != used.end());
         };
         t.leave(joins, [this](protocol::key_turn& next) { on_due(static_cast<set_turn&>(next)); });
         if (parts_.one_order && parts_.keeps_order) return;
@@ -441,8 +449,7 @@ protected:
         if (t.op->patience == never) return;
         t.approach.refused();
         if (step == set_step::conversion) ++seen_.conversions_failed;
-        if (step == set_step::together && t.approach.step() == set_step::in_order)
-            ++seen_.in_order;
+        if (step == set_step::together && t.approach.step() == set_step::in_order) ++seen_.in_order;
         give_back(t);
     }
 
@@ -465,8 +472,7 @@ protected:
     void join_after_set(actor& a) {
         auto const fresh = find_queue(a.process, false, a.keys) == nullptr;
         auto& q = queue_for(a.process, false, a.keys);
-        if (fresh)
-            q.machine->follows(local(a.process), clients_[a.process].round_trip_of_set);
+        if (fresh) q.machine->follows(local(a.process), clients_[a.process].round_trip_of_set);
         join(a, q);
         settle_now(q);
     }
@@ -492,7 +498,7 @@ protected:
             ++seen_.started_over;
             give_back(t);
             t.approach.start_over();
-            if (t.taking) { // that key comes too late
+            if (t.taking && parts_.calls_off) {
                 auto* const of_key = t.member.q;
                 leave(t.member);
                 t.failed = false;
@@ -537,7 +543,7 @@ protected:
         t.taking = false;
         t.failed = tenure == nobody;
         if (tenure != nobody && t.approach.step() != set_step::in_order)
-            return fail("approach", "a key was taken that is not wanted any more");
+            return fail("in order", "a key was taken that is not wanted any more");
         if (tenure != nobody) {
             t.taken.push_back(static_cast<unsigned>(tenure));
             t.approach.took_key();
@@ -681,8 +687,8 @@ protected:
         q.tenure = static_cast<int>(t);
         q.asked = local(p);
         q.asks_all = !at_arbiter;
-        write_story("process ", p, " tries ", t, " for ", its.set ? "the set " : "", names(its.keys),
-                    its.converts ? " by conversion" : "", at_arbiter ? " at " : "",
+        write_story("process ", p, " tries ", t, " for ", its.set ? "the set " : "",
+                    names(its.keys), its.converts ? " by conversion" : "", at_arbiter ? " at " : "",
                     at_arbiter ? std::to_string(arbiter) : "");
         if (!at_arbiter) {
             q.machine->try_begun(local(p));
@@ -725,8 +731,8 @@ protected:
         auto const p = its.process;
         if (m.said != verdict::yes && m.obstacle != 0 && q.set && !q.machine->empty())
             q.turn_of_front()->watched = m.obstacle - 1;
-        auto const action =
-            its.machine.answer(m.op, m.round, i, m.said, [&] { return local(p); }, counted(m));
+        auto const action = its.machine.answer(
+            m.op, m.round, i, m.said, [&] { return local(p); }, counted(m));
         if (action.empty()) return arm(t);
         auto won = apply(t, action);
         if (action.effect == tenure_effect::arbiter_refused) {
@@ -740,9 +746,7 @@ protected:
         if (won) return on_won(t);
         will_settle(&q);
     }
-    static std::uint64_t counted(message const& m) {
-        return m.said == verdict::yes ? m.number : 0;
-    }
+    static std::uint64_t counted(message const& m) { return m.said == verdict::yes ? m.number : 0; }
     void on_arbiter_refused(queue& q, message const& m) {
         std::optional<duration> left;
         if (m.pttl && *m.pttl >= 0) left = std::chrono::milliseconds(*m.pttl);
@@ -844,7 +848,8 @@ protected:
         auto const round = q.machine->tracking_round();
         if (q.tracker == nobody) {
             q.tracker = static_cast<int>(tenures_.size());
-            auto& its = tenures_.emplace_back(tenure_state{q.process, {size(), ttl_, false}, q.keys});
+            auto& its =
+                tenures_.emplace_back(tenure_state{q.process, {size(), ttl_, false}, q.keys});
             its.set = q.set;
             its.tracks = true;
             its.q = &q;
@@ -930,8 +935,8 @@ protected:
                     on_tracked(*its.q, i, m);
                 return;
             }
-            auto const asks = m.op == command::acquire || m.op == command::contend ||
-                              m.op == command::raise;
+            auto const asks =
+                m.op == command::acquire || m.op == command::contend || m.op == command::raise;
             if (asks && its.machine.phase() == tenure_phase::acquiring) {
                 if (its.foreign) return on_foreign_answer(t, i, m);
                 if (is_queues(t) && its.q->machine->trying()) return on_try_answer(t, i, m);
@@ -1078,15 +1083,16 @@ protected:
         ++a.ticket;
         a.is = actor::state::has_lease;
         a.tenure = static_cast<int>(t);
-        auto const hold = shape_          ? 500'000 + some(1ms)
-                          : one_in(12)    ? some(ttl_ * 3 / 2)
-                                          : some(hold_);
+        auto const hold = shape_       ? 500'000 + some(1ms)
+                          : one_in(12) ? some(ttl_ * 3 / 2)
+                                       : some(hold_);
         at(hold, clients_[a.process], [this, &a, ticket = a.ticket] {
             if (a.is == actor::state::has_lease && a.ticket == ticket)
                 turn(a.process, [&] { on_done(a); });
         });
     }
     void note_granted(actor& a) {
+        if (seen_.leases == 1) measures_.commands = commands_;
         a.is = actor::state::has_lease;
         note_wait(a);
     }
@@ -1182,9 +1188,8 @@ protected:
     }
     void on_foreign_answer(unsigned t, unsigned i, message const& m) {
         auto& its = tenures_[t];
-        auto& a = *std::find_if(actors_.begin(), actors_.end(), [&](auto const& each) {
-            return each.process == its.process;
-        });
+        auto& a = *std::find_if(actors_.begin(), actors_.end(),
+                                [&](auto const& each) { return each.process == its.process; });
         auto const p = its.process;
         if (!apply(t, its.machine.answer(m.op, m.round, i, m.said, [&] { return local(p); })))
             return;

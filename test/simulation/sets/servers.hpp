@@ -93,8 +93,7 @@ protected:
         auto const& at = instances_[i];
         if (at.versions[k] != version) return;
         if (now() >= at.frozen_until) return expire_key(i, k);
-        at_leisure(at.frozen_until - now(),
-                   [this, i, k, version] { on_expiry(i, k, version); });
+        at_leisure(at.frozen_until - now(), [this, i, k, version] { on_expiry(i, k, version); });
     }
     void remove(unsigned i, unsigned k) {
         auto& has = instances_[i].keys[k];

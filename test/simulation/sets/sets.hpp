@@ -65,7 +65,6 @@ public:
             (a.wide ? measures_.wide : measures_.narrow) += a.leases;
             if (!a.wide) measures_.fewest_of_one = std::min(measures_.fewest_of_one, a.leases);
         }
-        measures_.commands = commands_;
         return measures_;
     }
     std::string const& found() const { return violation(); }

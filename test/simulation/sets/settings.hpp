@@ -13,16 +13,16 @@ namespace holdfast::test {
 /// Counts of events that the properties concern. A run without them proves nothing.
 struct sets_tally {
     std::uint64_t leases = 0, sets = 0, singles = 0, foreign = 0, fenced = 0, handovers = 0,
-                  sets_handed_over = 0, extended = 0, healed = 0, raised = 0, lost = 0,
-                  refused = 0, timed_out = 0, cancelled = 0, cancelled_together = 0,
-                  cancelled_in_order = 0, cancelled_in_conversion = 0, total_cancels = 0,
-                  no_quorum = 0, outages = 0, in_order = 0, keys_taken = 0, conversions = 0,
-                  converted = 0, conversions_failed = 0, started_over = 0, overwritten = 0,
-                  behind_sets = 0, behind_queues = 0, pushes = 0, own_releases = 0, tracks = 0,
-                  ghosts = 0, ghost_conversions = 0, ghost_grants = 0, ghost_extensions = 0,
-                  ghost_releases = 0, breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0,
-                  quarantined = 0, robberies = 0, remnants = 0, suspects = 0, expiries = 0,
-                  early_expiries = 0, folded = 0, late = 0, inspections = 0, overslept = 0;
+                  sets_handed_over = 0, extended = 0, healed = 0, raised = 0, lost = 0, refused = 0,
+                  timed_out = 0, cancelled = 0, cancelled_together = 0, cancelled_in_order = 0,
+                  cancelled_in_conversion = 0, total_cancels = 0, no_quorum = 0, outages = 0,
+                  in_order = 0, keys_taken = 0, conversions = 0, converted = 0,
+                  conversions_failed = 0, started_over = 0, overwritten = 0, behind_sets = 0,
+                  behind_queues = 0, pushes = 0, own_releases = 0, tracks = 0, ghosts = 0,
+                  ghost_conversions = 0, ghost_grants = 0, ghost_extensions = 0, ghost_releases = 0,
+                  breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0, quarantined = 0,
+                  robberies = 0, remnants = 0, suspects = 0, expiries = 0, early_expiries = 0,
+                  folded = 0, late = 0, inspections = 0, overslept = 0;
     double longest_wait = 0; ///< after the faults, as a part of the bound
 };
 
@@ -32,13 +32,13 @@ struct set_parts {
     bool takes_all_or_none = true;
     bool grants_all_or_none = true; ///< does not grant a set of which it took a part
     bool compares_prior = true;     ///< before a conversion overwrites a key
-    bool doubts_prior = true; ///< does not count a key of anybody as converted, and leave it
+    bool doubts_prior = true;       ///< does not count a key of anybody as converted, and leave it
     bool releases_own = true;
     bool extends_all_or_none = true;
     bool raise_stores = true;
-    bool raise_looks_at_all = true;      ///< and not at the first key alone
-    bool raise_needs_all = true;         ///< and not any key
-    bool counts_for_the_set = true;      ///< and not a number for each key
+    bool raise_looks_at_all = true; ///< and not at the first key alone
+    bool raise_needs_all = true;    ///< and not any key
+    bool counts_for_the_set = true; ///< and not a number for each key
     // Driver
     bool byte_order = true;
     bool keeps_order = true; ///< in the process
@@ -46,7 +46,8 @@ struct set_parts {
     bool gives_back = true;  ///< the keys that were taken in order, when the acquire has failed
     bool hands_over_converted = false; ///< a key whose token a conversion has sent
     bool joins_in_order = true; ///< an acquire that comes now lets those out of line go first
-    bool tells_use = true; ///< of a key whose first place is given up
+    bool tells_use = true;      ///< of a key whose first place is given up
+    bool calls_off = true;      ///< the acquire of the next key, when a key that was taken is lost
     bool asks_each_time = true; ///< whether the first waiter of a queue may try
     bool heals_held_alone = true;
     bool restart_guard = true;
@@ -76,9 +77,9 @@ struct set_shape {
 
 /// What a schedule for measurements has shown.
 struct set_measures {
-    std::uint64_t wide = 0, narrow = 0; ///< leases
+    std::uint64_t wide = 0, narrow = 0;                                      ///< leases
     std::uint64_t fewest_of_one = std::numeric_limits<std::uint64_t>::max(); ///< narrow acquirer
-    std::uint64_t commands = 0;         ///< acquire and release, of all
+    std::uint64_t commands = 0;                        ///< before the first lease
     double longest_wide_ms = 0, longest_narrow_ms = 0; ///< waits, also those that did not end
     double quickest_round_trips = 0, slowest_round_trips = 0; ///< of an acquire, where steady
 };

@@ -47,9 +47,8 @@ namespace setting {
 using key_list = std::vector<unsigned>;
 
 inline bool share_a_key(key_list const& a, key_list const& b) {
-    return std::any_of(a.begin(), a.end(), [&](unsigned k) {
-        return std::binary_search(b.begin(), b.end(), k);
-    });
+    return std::any_of(a.begin(), a.end(),
+                       [&](unsigned k) { return std::binary_search(b.begin(), b.end(), k); });
 }
 
 struct message : test::message {
@@ -59,7 +58,7 @@ struct message : test::message {
     duration ttl{};
     time_point sent{};
     // The fields of a reply:
-    unsigned obstacle = 0;             ///< the number of the key in the way, from 1
+    unsigned obstacle = 0;              ///< the number of the key in the way, from 1
     std::optional<std::int64_t> pttl{}; ///< -2: no key
     bool tracked = false;
     unsigned key = 0; ///< of a push
@@ -90,7 +89,7 @@ struct actor : protocol::waiter {
     bool set = false;
     unsigned patience = 0;
     queue* q = nullptr;
-    set_turn* turn = nullptr; ///< of a set that waits
+    set_turn* turn = nullptr;  ///< of a set that waits
     set_turn* owner = nullptr; ///< takes the key for this set
     int tenure = nobody;
     std::uint64_t ticket = 0; ///< changes with each acquire and lease; disarms old timers
@@ -135,9 +134,7 @@ struct queue {
 
     bool in_use() const { return machine || folded; }
     actor& front() { return static_cast<actor&>(machine->front()); }
-    set_turn* turn_of_front() {
-        return !machine || machine->empty() ? nullptr : front().turn;
-    }
+    set_turn* turn_of_front() { return !machine || machine->empty() ? nullptr : front().turn; }
 };
 
 struct tenure_state {
@@ -155,7 +152,7 @@ struct tenure_state {
     time_point armed{}, begun{}, won{};
     true_time extension_sent = 0;
     std::optional<true_time> without_quorum{}; ///< since then one of the keys has none
-    std::vector<std::uint64_t> floors{}; ///< of each key: the greatest fence before it began
+    std::vector<std::uint64_t> floors{};       ///< of each key: the greatest fence before it began
     bool converts = false;
 };
 
@@ -204,8 +201,8 @@ protected:
     using key_list = setting::key_list;
     using tenure_phase = protocol::tenure_phase;
 
-    set_state(std::uint64_t seed, sets_tally& seen, set_parts const& parts,
-              set_faults_of faults, std::optional<set_shape> shape, std::ostream* story)
+    set_state(std::uint64_t seed, sets_tally& seen, set_parts const& parts, set_faults_of faults,
+              std::optional<set_shape> shape, std::ostream* story)
         : network(seed, story)
         , seen_(seen)
         , parts_(parts)
@@ -262,7 +259,7 @@ protected:
     /// Usually about delay_, now and then far longer.
     true_time travel() override {
         if (shape_ && shape_->steady) return delay_.count();
-        if (is_faulty() && one_in(60)) return some(ttl_ / 2);
+        if (is_faulty() && one_in(150)) return some(ttl_ / 2);
         return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);
     }
     duration max_travel() const { return delay_ / 4 + delay_ * 3; }

@@ -77,9 +77,8 @@ protected:
         auto& conn = clients_[p].connections[i];
         for (auto const& k : std::exchange(conn.pending, {})) {
             auto const ttl = tenures_[k.tenure].machine.ttl();
-            auto const gone =
-                std::max(k.since, conn.ended) +
-                real(ttl + protocol::redlock_rules::drift(ttl), clients_[p].ppm);
+            auto const gone = std::max(k.since, conn.ended) +
+                              real(ttl + protocol::redlock_rules::drift(ttl), clients_[p].ppm);
             if (new_session && gone <= now()) {
                 finished(k.tenure);
                 continue;
@@ -143,7 +142,7 @@ protected:
         auto const span = 1 + (one_in(4) ? some(ttl_ * 2) : some(delay_ * 60));
         auto const i = static_cast<unsigned>(below(size()));
         auto const p = static_cast<unsigned>(below(clients_.size()));
-        switch (below(forgets() ? 9 : 7)) {
+        switch (below(forgets() ? 10 : 8)) {
         case 0:
         case 1:
             return at(when, [this, p, i, span] { cut(p, i, span); });
@@ -161,8 +160,9 @@ protected:
             if (!one_in(3)) return plan_fault(when);
             return at(when, [this, p] { kill(p); });
         case 5:
-            return at(when, [this] { rob(); });
         case 6:
+            return at(when, [this] { rob(); });
+        case 7:
             return at(when, [this] { leave_remnants(); });
         default:
             return at(when, [this, i, span] { restart(i, span); });
@@ -172,7 +172,13 @@ protected:
     void rob() {
         if (holding_.empty()) return;
         auto const at_random = static_cast<std::ptrdiff_t>(below(holding_.size()));
-        auto const t = *std::next(holding_.begin(), at_random);
+        auto t = *std::next(holding_.begin(), at_random);
+        auto const is_taken = [this](unsigned of) {
+            auto const* const lease = tenures_[of].lease;
+            return lease != nullptr && lease->owner != nullptr;
+        };
+        auto const taken = std::find_if(holding_.begin(), holding_.end(), is_taken);
+        if (taken != holding_.end() && one_in(2)) t = *taken; // in order
         auto& its = tenures_[t];
         auto const k = its.keys[below(its.keys.size())];
         auto const everywhere = one_in(2);
