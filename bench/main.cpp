@@ -22,6 +22,7 @@
 //                                          all coroutines wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]
 //                                          with fences, against without
+//   kinds                                  locks on several keys, against locks on one
 //   observers [--coroutines 1,1000]        with observers, against none
 //   sentinel-failover [--count 100] [--ttl 10] [--rounds 3]
 //                                          the time without new locks, and the leases that go on
@@ -41,6 +42,7 @@
 #include "hotkey.hpp"
 #include "idle_waiters.hpp"
 #include "json_value.hpp"
+#include "kinds.hpp"
 #include "minority.hpp"
 #include "observers.hpp"
 #include "replicas.hpp"
@@ -366,6 +368,14 @@ json::object fencing(settings const& s) {
          .single_threaded = s.single_threaded});
 }
 
+json::object kinds(settings const& s) {
+    return kinds_scenario({.instances = s.instances,
+                           .rounds = s.rounds,
+                           .round_seconds = s.round_seconds,
+                           .ttl = s.ttl,
+                           .single_threaded = s.single_threaded});
+}
+
 json::object sentinel_failover(settings const& s) {
     failover_settings f;
     if (s.count_given) f.leases = s.count;
@@ -491,6 +501,7 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "hotkey") return hotkey(s);
     if (scenario == "idle-waiters") return idle_waiters(s);
     if (scenario == "fencing") return fencing(s);
+    if (scenario == "kinds") return kinds(s);
     if (scenario == "observers") {
         auto const coroutines = std::vector<unsigned>{1, 1000};
         return observers_scenario(turns(s, s.coroutines_given ? s.coroutines : coroutines));
@@ -498,7 +509,7 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "sentinel-failover") return sentinel_failover(s);
     throw std::invalid_argument("unknown scenario \"" + scenario +
                                 "\": latency, throughput, cluster, leases, burst, minority, "
-                                "hotkey, idle-waiters, fencing, observers or "
+                                "hotkey, idle-waiters, fencing, kinds, observers or "
                                 "sentinel-failover");
 }
 
@@ -507,12 +518,12 @@ json::object run(std::string const& scenario, settings const& s) {
 int main(int argc, char** argv) {
     try {
         if (argc < 2)
-            throw std::invalid_argument(
-                "usage: holdfast_bench "
-                "latency|throughput|cluster|leases|burst|minority|hotkey|idle-waiters|fencing|"
-                "observers|sentinel-failover "
-                "[--json FILE] "
-                "...");
+            throw std::invalid_argument("usage: holdfast_bench "
+                                        "latency|throughput|cluster|leases|burst|minority|hotkey|"
+                                        "idle-waiters|fencing|kinds|"
+                                        "observers|sentinel-failover "
+                                        "[--json FILE] "
+                                        "...");
         if (argv[1] == std::string("hotkey-worker")) return hotkey_worker(argc, argv);
         auto const s = parse(argc, argv);
         json::object result{{"scenario", argv[1]}, {"thread_safe", !s.single_threaded}};

@@ -165,7 +165,6 @@ holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects
     integration/leftovers_test.cpp
     integration/lifetimes_test.cpp
     integration/losses_test.cpp
-    integration/multi_locks_test.cpp
     integration/names_test.cpp
     integration/observer_events_test.cpp
     integration/outages_test.cpp
@@ -205,6 +204,12 @@ holdfast_test(basics NAMED integration SOURCES
     integration/readiness_test.cpp
     integration/refusals_test.cpp
     integration/reports_test.cpp)
+# Its own executable, with locks on several keys alone.
+holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/multi_lock_deployments_test.cpp
+    integration/multi_lock_faults_test.cpp
+    integration/multi_locks_test.cpp
+    integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_failovers_test.cpp

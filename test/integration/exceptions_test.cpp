@@ -360,13 +360,20 @@ template <class Happened>
     }
 }
 
+/// The options of the locks of the flows, and whether each lock has two keys.
+struct lock_choice {
+    lock_options options = long_lived;
+    bool two_keys = false;
+};
+
 /// The life of a client, in which one allocation fails.
 class life {
 public:
     life(std::vector<address> const& servers, client_options const& options,
-         lock_options const& of_locks)
+         lock_choice const& of_locks)
         : locks_(std::in_place, context_.get_executor(), servers, options)
-        , of_locks_(of_locks) {}
+        , of_locks_(of_locks.options)
+        , two_keys_(of_locks.two_keys) {}
 
     /// The flows begin when the client is `ready`.
     void run(std::uint64_t fails_at, may_fail when, bool holds,
@@ -375,7 +382,9 @@ public:
         std::vector<lock> keys;
         keys.reserve(flows.size());
         for (std::size_t i = 0; i < flows.size(); ++i) {
-            keys.push_back(locks_->make_lock("key:" + std::to_string(i), of_locks_));
+            std::vector<std::string> names{"key:" + std::to_string(i)};
+            if (two_keys_) names.push_back("also:" + std::to_string(i));
+            keys.push_back(locks_->make_multi_lock(names, of_locks_));
         }
         lease lasts;
         bool lost = false;
@@ -486,6 +495,7 @@ private:
     asio::io_context context_;
     std::optional<client> locks_;
     lock_options const of_locks_;
+    bool const two_keys_;
 };
 
 /// Reads all that it is given.
@@ -525,7 +535,7 @@ std::vector<std::string> left_on(redis_cli& server) {
 }
 
 /// Runs one life for each allocation, and lets that one fail.
-void sweep(target on, bool thread_safe, may_fail when, lock_options const& of_locks = long_lived) {
+void sweep(target on, bool thread_safe, may_fail when, lock_choice const& of_locks = {}) {
     auto options = patient();
     options.thread_safe = thread_safe;
     options.detect_clock_jumps = false;
@@ -579,8 +589,7 @@ void sweep(target on, bool thread_safe, may_fail when, lock_options const& of_lo
     BOOST_TEST(told.read > 0U);
 }
 
-void sweep(std::size_t size, bool thread_safe, may_fail when,
-           lock_options const& of_locks = long_lived) {
+void sweep(std::size_t size, bool thread_safe, may_fail when, lock_choice const& of_locks = {}) {
     fleet servers(size);
     target t;
     t.instances = addresses_of(servers);
@@ -612,8 +621,15 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_on_th
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_of_fair_locks) {
     auto fair = long_lived;
     fair.fair = true;
-    sweep(1, false, everywhere, fair);
-    sweep(3, false, everywhere, fair);
+    sweep(1, false, everywhere, {fair});
+    sweep(3, false, everywhere, {fair});
+}
+
+BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_of_several_keys) {
+    auto in_order = long_lived;
+    in_order.patience = 0;
+    sweep(1, false, everywhere, {long_lived, true});
+    sweep(3, false, in_the_engine, {in_order, true});
 }
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_behind_sentinels) {

@@ -137,7 +137,7 @@ public:
         return true;
     }
     /// The next one takes over all places: is_followed_by(next).
-    void hand_over_to(key_turn& next) {
+    void hand_over_to([[maybe_unused]] key_turn& next) {
         leave([](key_line&, waiter_list&) { return false; }, [](key_turn&) {});
         assert(next.first_everywhere());
     }

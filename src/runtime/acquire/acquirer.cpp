@@ -174,12 +174,15 @@ void acquirer::count_as_waiting(operation& op) {
 
 // Takes an acquire out of its queue, and completes it with an error.
 void acquirer::leave(operation& op, errc cause) {
-    if (auto* const q = op.as<acquire_call>().queue; q != nullptr) {
-        q->machine.leave(op);
-    } else {
-        protocol::key_line::leave(op);
+    auto const& call = op.as<acquire_call>();
+    if (call.queue != nullptr) {
+        call.queue->machine.leave(op);
+        return fail(op, cause);
     }
+    auto const lock = call.lock;
+    protocol::key_line::leave(op);
     fail(op, cause);
+    if (!in_use(lock->key())) freed(*lock); // it was about to join the queue
 }
 
 // The caller does not want the lock any more. A try that was made for this acquire goes on for the

@@ -201,8 +201,11 @@ void acquirer::join_after_set(operation& op) {
     auto const at = keys_.find(lock->key(), hash);
     auto* q = at.is_folded() ? unfold(*at.tenure()) : at.queue();
     if (q == nullptr) {
-        if (!turn_.attempt([&] { q = make_queue(lock, hash); }))
-            return fail(op, errc::out_of_memory);
+        if (!turn_.attempt([&] { q = make_queue(lock, hash); })) {
+            auto const of = lock;
+            fail(op, errc::out_of_memory);
+            return freed(*of);
+        }
         q->machine.follows(turn_.time(), round_trip_of_set_);
     }
     join(op, *q);
@@ -286,7 +289,11 @@ void acquirer::begin_conversion(set_turn& t) {
         }
     });
     if (!ready) return leave(*t.op, errc::out_of_memory);
-    for (auto const& l : t.taken) static_cast<lease_record&>(*l).tenure->machine.stop_renewing();
+    for (auto const& l : t.taken) {
+        auto& tenure = *static_cast<lease_record&>(*l).tenure;
+        tenure.converted = true;
+        tenure.machine.stop_renewing();
+    }
     t.queue->machine.has_keys();
 }
 

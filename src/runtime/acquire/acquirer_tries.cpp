@@ -119,6 +119,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     if (!op.adopts) t.machine.set_usual(instances_.round_trips());
     t.adopts = op.adopts;
     t.fair = q.machine.is_fair();
+    t.converted = false;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
     t.lock = call.lock;

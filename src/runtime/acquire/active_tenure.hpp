@@ -90,6 +90,9 @@ public:
     /// client's until the try is won, and is not released.
     bool adopts = false;
     bool fair = false; ///< its key is fair, whatever the lock of the present lease says
+    /// Instances may have given its key the token of a lease on several keys. So it serves no other
+    /// lease.
+    bool converted = false;
     /// Of the queue, while that is folded: a longer one counts as this.
     std::chrono::duration<std::uint32_t, std::nano> round_trip{};
 

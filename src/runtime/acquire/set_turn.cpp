@@ -2,6 +2,12 @@
 
 namespace holdfast::runtime {
 
+// Without the acquirer, when the execution context is being destroyed.
+set_turn::~set_turn() {
+    if (taking_ && static_cast<protocol::waiter_hook&>(*member_).is_linked())
+        member_->as<acquire_call>().queue->machine.leave(*member_);
+}
+
 void set_turn::on_acquired(errc cause, detail::lease_ref lease) noexcept {
     taking_ = false;
     failure_ = cause;

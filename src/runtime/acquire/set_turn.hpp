@@ -60,6 +60,8 @@ public:
         , places_(std::make_unique<protocol::key_place[]>(of.keys().size()))
         , size_(of.keys().size()) {}
 
+    ~set_turn() override;
+
     std::span<protocol::key_place> places() { return {places_.get(), size_}; }
 
     /// An acquire of the next key for this one. False: one is under way.

@@ -313,7 +313,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     active_tenure_ptr const t(&tenure);
     auto* const q = t->queue;
     auto const& options = t->lock->options();
-    if (q == nullptr) return false; // folded: no acquire waits
+    if (q == nullptr || t->converted) return false; // folded: no acquire waits
     if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
                                options.handover_limit, options.handover_time)) {
         return false;
