@@ -318,10 +318,12 @@ protected:
     void leave(actor& a) {
         if (a.q != nullptr) {
             a.q->machine->leave(a);
-        } else {
-            protocol::key_line::leave(a);
+            return fail_acquire(a);
         }
+        protocol::key_line::leave(a);
+        auto const key = a.keys.front();
         fail_acquire(a);
+        if (!in_use(a.process, key)) freed(a.process, key); // it was about to join the queue
     }
     void fail_acquire(actor& a) {
         if (a.owner != nullptr) return on_acquired(a, nobody);
