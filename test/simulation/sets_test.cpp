@@ -382,6 +382,10 @@ BOOST_AUTO_TEST_CASE(a_key_that_comes_after_another_was_lost_is_refuted) {
     refute(&set_parts::calls_off, "in order", faults::ordinary);
 }
 
+BOOST_AUTO_TEST_CASE(a_try_that_would_take_the_keys_in_order_is_refuted) {
+    refute(&set_parts::tries_together, "M4", faults::none);
+}
+
 BOOST_AUTO_TEST_CASE(a_heal_after_the_lease_has_ended_is_refuted) {
     refute(&set_parts::heals_held_alone, "M2");
 }

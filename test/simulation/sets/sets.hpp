@@ -21,14 +21,12 @@
 //   S2     of two leases that share a key, the later one has the greater fence
 //   S3     no other client deletes a key of a lease
 //   FIFO   first come, first served in a process, over all keys
+//   in order  a set takes a key only while it has all that come before
 //   lines  a place that is not needed any more is given up, and so is an empty queue
 #ifndef HOLDFAST_TEST_SIMULATION_SETS_SETS_HPP
 #define HOLDFAST_TEST_SIMULATION_SETS_SETS_HPP
 
-#include "protocol/tenure/tenure.hpp"
-#include "protocol/waiting/arbiter.hpp"
-
-#include "simulation/sets/driver.hpp"
+#include "simulation/sets/lines.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -39,12 +37,12 @@
 
 namespace holdfast::test {
 
-class set_world : set_driver {
+class set_world : set_lines {
 public:
     set_world(std::uint64_t seed, sets_tally& seen, set_parts const& parts = {},
               set_faults_of faults = set_faults_of::chance,
               std::optional<set_shape> shape = std::nullopt, std::ostream* story = nullptr)
-        : set_driver(seed, seen, parts, faults, shape, story) {
+        : set_lines(seed, seen, parts, faults, shape, story) {
         shape_ ? begin_measuring() : begin();
     }
 

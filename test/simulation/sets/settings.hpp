@@ -23,7 +23,6 @@ struct sets_tally {
                   breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0, quarantined = 0,
                   robberies = 0, remnants = 0, suspects = 0, expiries = 0, early_expiries = 0,
                   folded = 0, late = 0, inspections = 0, overslept = 0;
-    double longest_wait = 0; ///< after the faults, as a part of the bound
 };
 
 /// The duties of the instances and of the driver. Tests break them one at a time.
@@ -47,6 +46,7 @@ struct set_parts {
     bool hands_over_converted = false; ///< a key whose token a conversion has sent
     bool joins_in_order = true; ///< an acquire that comes now lets those out of line go first
     bool tells_use = true;      ///< of a key whose first place is given up
+    bool tries_together = true; ///< also with a patience of 0, if the acquire does not wait
     bool calls_off = true;      ///< the acquire of the next key, when a key that was taken is lost
     bool asks_each_time = true; ///< whether the first waiter of a queue may try
     bool heals_held_alone = true;

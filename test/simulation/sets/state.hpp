@@ -36,6 +36,7 @@ using namespace std::chrono_literals;
 using protocol::command;
 using protocol::duration;
 using protocol::instance_set;
+using protocol::queue_effect;
 using protocol::set_step;
 using protocol::tenure_effect;
 using protocol::time_point;
@@ -97,8 +98,8 @@ struct actor : protocol::waiter {
     time_point began{};
     true_time wanted_at = 0;
     bool behind = false, total_cancel = false, cancel_requested = false;
-    bool limited = false; ///< may be told that it is too late
     std::uint64_t leases = 0;
+    unsigned tries_before = 0; ///< of its queue, when it joined
 };
 
 /// As runtime::set_turn.
@@ -149,7 +150,7 @@ struct tenure_state {
     bool robbed = false;     ///< a key has gone before its time
     unsigned pending = 0;    ///< commands that may still be carried out, and pending releases
     std::uint64_t timer = 0;
-    time_point armed{}, begun{}, won{};
+    time_point armed{};
     true_time extension_sent = 0;
     std::optional<true_time> without_quorum{}; ///< since then one of the keys has none
     std::vector<std::uint64_t> floors{};       ///< of each key: the greatest fence before it began
