@@ -19,6 +19,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/cluster/cluster_guard_test.cpp
     unit/protocol/cluster/cluster_patience_test.cpp
     unit/redis/cluster/cluster_route_test.cpp
+    unit/redis/cluster/cluster_sets_test.cpp
     unit/redis/cluster/cluster_steps_test.cpp
     unit/redis/net/connection_failure_test.cpp
     unit/protocol/server/credential_schedule_test.cpp
@@ -91,6 +92,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/session_test.cpp
     unit/redis/net/shared_source_test.cpp
     unit/redis/cluster/slot_maps_test.cpp
+    unit/redis/cluster/slot_parts_test.cpp
     unit/protocol/server/standstill_test.cpp
     unit/redis/net/stream_test.cpp
     unit/protocol/tenure/tally_test.cpp
@@ -125,9 +127,11 @@ if(TARGET holdfast_command)
         integration/command_test.cpp
         integration/command_acquire_test.cpp
         integration/command_every_test.cpp
+        integration/command_lead_test.cpp
         integration/command_list_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
+        integration/command_sets_test.cpp
         integration/command_watch_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES
@@ -216,6 +220,7 @@ holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_failovers_test.cpp
     integration/cluster_guards_test.cpp
     integration/cluster_moves_test.cpp
+    integration/cluster_multi_locks_test.cpp
     integration/cluster_links_test.cpp
     integration/cluster_maps_test.cpp
     integration/cluster_redirects_test.cpp

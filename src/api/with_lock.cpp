@@ -26,6 +26,7 @@ error thrown_error(std::exception_ptr const& e) noexcept {
 }
 
 bool outlasts(error const& e) noexcept {
+    if (e == errc::wrong_type) return false; // one of error_condition::unavailable
     return e == errc::wait_timeout || e == errc::lease_lost || e == errc::granted_too_late ||
            e == error_condition::unavailable;
 }

@@ -3,15 +3,15 @@
 #include <holdfast/client.hpp>
 
 #include "command/exit_code.hpp"
+#include "command/key_call.hpp"
 #include "command/output.hpp"
 #include "command/report_text.hpp"
 
-#include <boost/asio/io_context.hpp>
 #include <boost/json/serialize.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <iostream>
-#include <utility>
 
 namespace holdfast::command {
 
@@ -34,25 +34,19 @@ int code_of(key_state s) {
 
 } // namespace
 
+// The least certain of the keys decides.
 int inspect(inspect_settings const& s) {
-    boost::asio::io_context context(1);
-    client locks(context.get_executor(), s.addresses(), s.options());
-    error how;
-    key_report report;
-    locks.inspect(s.key, [&](error e, key_report r) {
-        how = std::move(e);
-        report = std::move(r);
-        locks.close();
-    });
-    context.run();
-    if (how) throw lock_error(how);
+    auto const reports = inspect_now(s, s.keys);
     if (s.json) {
-        std::cout << boost::json::serialize(to_json(report)) << '\n';
+        for (auto const& r : reports) std::cout << boost::json::serialize(to_json(r)) << '\n';
     } else {
-        print(report, std::cout);
+        print(reports, std::cout);
     }
     auto const failed = flush_output();
-    return failed == 0 || failed == EPIPE ? code_of(report.state) : key_unknown;
+    if (failed != 0 && failed != EPIPE) return key_unknown;
+    int code = key_free;
+    for (auto const& r : reports) code = std::max(code, code_of(r.state));
+    return code;
 }
 
 } // namespace holdfast::command

@@ -1,19 +1,16 @@
-// holdfast inspect: the state of a key.
+// holdfast inspect: the state of keys.
 #ifndef HOLDFAST_COMMAND_INSPECT_HPP
 #define HOLDFAST_COMMAND_INSPECT_HPP
 
-#include "command/settings.hpp"
-
-#include <string>
+#include "command/keys.hpp"
 
 namespace holdfast::command {
 
-struct inspect_settings : settings {
-    std::string key;
+struct inspect_settings : key_settings {
     bool json = false;
 };
 
-/// Prints the state of the key. Returns the exit code.
+/// Prints the state of the key, or of several in a table. Returns the exit code.
 int inspect(inspect_settings const&);
 
 } // namespace holdfast::command

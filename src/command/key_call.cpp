@@ -3,30 +3,46 @@
 #include "command/exit_code.hpp"
 #include "command/report_text.hpp"
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
+#include <utility>
 
 namespace holdfast::command {
 
-key_report inspect_now(settings const& s, std::string const& key) {
-    auto r = ask(s, [&](client& c, auto handler) { c.inspect(key, std::move(handler)); });
-    if (r.how) throw lock_error(r.how);
-    return std::move(r.report);
+std::vector<key_report> inspect_now(settings const& s, std::vector<std::string> const& keys) {
+    auto all = ask_each(s, keys, [](client& c, std::string const& key, auto handler) {
+        c.inspect(key, std::move(handler));
+    });
+    std::vector<key_report> reports;
+    for (auto& each : all) {
+        if (each.how) throw lock_error(each.how);
+        reports.push_back(std::move(each.report));
+    }
+    return reports;
 }
 
-int explain_loss(settings const& s, std::string const& key, std::string const& done) {
-    auto const now = inspect_now(s, key);
+int explain_loss(key_settings const& s, std::vector<std::string> const& keys,
+                 std::string const& done) {
+    auto const now = inspect_now(s, keys);
+    auto const count = [&](key_state which) {
+        return std::ranges::count(now, which, &key_report::state);
+    };
     print(now, std::cout);
-    switch (now.state) {
-    case key_state::free:
-        std::cerr << "holdfast: the lock was free; nothing was " << done << '\n';
-        return was_free;
-    case key_state::unknown:
+    if (count(key_state::unknown) != 0) {
         std::cerr << "holdfast: too few instances tell who has the lock\n";
         return undetermined;
-    default:
-        std::cerr << "holdfast: the lock has another token; nothing was " << done << '\n';
-        return held_by_another;
     }
+    auto const free = count(key_state::free) == std::ssize(now);
+    if (s.keys.size() > 1) {
+        std::cerr << "holdfast: not " << done << ", because "
+                  << (free ? "free: " : "not all have this token: ") << printable(joined(keys))
+                  << '\n';
+    } else {
+        std::cerr << "holdfast: the lock " << (free ? "was free" : "has another token")
+                  << "; nothing was " << done << '\n';
+    }
+    return free ? was_free : held_by_another;
 }
 
 } // namespace holdfast::command

@@ -4,12 +4,14 @@
 
 #include <holdfast/client.hpp>
 
-#include "command/settings.hpp"
+#include "command/keys.hpp"
 
 #include <boost/asio/io_context.hpp>
 
+#include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace holdfast::command {
 
@@ -18,26 +20,40 @@ struct call_result {
     key_report report{};
 };
 
-/// Makes one call with a client of its own, and waits for the end of the client.
+/// Makes a call for each key with a client of its own, and waits for the end of the client.
 template <class Call>
-call_result ask(settings const& s, Call call) {
+std::vector<call_result> ask_each(settings const& s, std::vector<std::string> const& keys,
+                                  Call call) {
     boost::asio::io_context context(1);
     client locks(context.get_executor(), s.addresses(), s.options());
-    call_result r;
-    call(locks, [&](error e, key_report report) {
-        r = {std::move(e), std::move(report)};
-        locks.close();
-    });
+    std::vector<call_result> all(keys.size());
+    auto missing = all.size();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        call(locks, keys[i], [&all, &missing, &locks, i](error e, key_report report) {
+            all[i] = {std::move(e), std::move(report)};
+            if (--missing == 0) locks.close();
+        });
+    }
     context.run();
-    return r;
+    return all;
+}
+
+/// The same for a single call.
+template <class Call>
+call_result ask(settings const& s, Call call) {
+    auto const once = [&](client& c, std::string const&, auto handler) {
+        call(c, std::move(handler));
+    };
+    return std::move(ask_each(s, {""}, once).front());
 }
 
 /// @throws lock_error
-key_report inspect_now(settings const&, std::string const& key);
+std::vector<key_report> inspect_now(settings const&, std::vector<std::string> const& keys);
 
-/// A quorum does not have the key with the token, so nothing was `done`. Shows the key, and returns
-/// the exit code.
-int explain_loss(settings const&, std::string const& key, std::string const& done);
+/// Of none of these keys, or not of all, a quorum has the token, so nothing was `done` with them.
+/// Shows them, and returns the exit code.
+int explain_loss(key_settings const&, std::vector<std::string> const& keys,
+                 std::string const& done);
 
 } // namespace holdfast::command
 

@@ -93,16 +93,6 @@ void print_json(list_report const& list, std::vector<key_report> const& shown) {
               << '\n';
 }
 
-void print_table(std::vector<key_report> const& shown) {
-    table t({"KEY", "STATE", "HOLDER", "TTL LEFT"});
-    for (auto const& k : shown) {
-        auto const held = k.state == key_state::held;
-        t.add({printable(k.key), to_string(k.state), k.holder.empty() ? "-" : printable(k.holder),
-               held ? time_left(k) : "-"});
-    }
-    t.print(std::cout);
-}
-
 /// What the list may lack; empty if nothing.
 std::string missing(list_settings const& s, search const& found) {
     std::vector<std::string> all;
@@ -131,7 +121,7 @@ int list(list_settings const& s) {
     if (s.json) {
         print_json(found.list, shown);
     } else {
-        print_table(shown);
+        print_table(shown, std::cout);
     }
     auto const failed = flush_output();
     auto const lacks = missing(s, found);

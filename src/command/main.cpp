@@ -6,6 +6,7 @@
 #include "command/inspect.hpp"
 #include "command/list.hpp"
 #include "command/lock/acquire.hpp"
+#include "command/lock/lead.hpp"
 #include "command/lock/run.hpp"
 #include "command/release.hpp"
 #include "command/settings.hpp"
@@ -19,6 +20,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -39,6 +41,17 @@ Exit codes of run and adopt: the command's own, or 128 and the signal that
 ended it; 122 the lock was lost; 123 too few instances; 124 the lock is held by another;
 125 wrong usage; 126 the command cannot be executed; 127 there is no such command.
 With --at-most-every also 0 if no run is due.)";
+constexpr char const* lead_help =
+    R"(Start it on each machine: one of them runs the command, and another one when that machine
+dies, hangs or loses the servers. Outages are waited out. -- ends the options, as for run.
+
+If the lock is lost, the command gets SIGTERM, and SIGKILL before another one may lead. It is
+started again when this machine leads anew. If the command ends by itself, lead ends too, so that
+another machine leads at once.
+
+Exit codes of lead: the command's own, or 128 and the signal that ended it, or the wait; 122 the
+lock was lost while the command ended after a signal; 123 the key is no lock; 125 wrong usage;
+126 the command cannot be executed; 127 there is no such command.)";
 constexpr char const* acquire_help =
     R"(Prints the token: keep it in a file, for extend, adopt and release. With --fence, the fence
 follows after a blank. The key stays for the ttl.
@@ -71,14 +84,23 @@ instances tell; 4 not confirmed; 125 wrong usage.)";
 constexpr char const* doctor_help =
     "Exit codes of doctor: 0 nothing, or notes; 1 warnings; 2 faults; 125 wrong usage.";
 
-constexpr char const* after_key = " KEY [OPTIONS] -- COMMAND [ARGUMENT ...]";
+constexpr char const* one_key = " KEY [OPTIONS]";
+constexpr char const* several_keys = " KEY ... [OPTIONS]";
+constexpr char const* keys_of_lock = "The key of the lock; of several keys, it has all or none";
+constexpr char const* keys_to_show = "The key of the lock; each of several keys has a line";
+constexpr char const* and_command = " -- COMMAND [ARGUMENT ...]";
 
-/// CLI11 knows nothing of the command after --.
-class usage_with_command : public CLI::Formatter {
+/// CLI11 knows nothing of the command after --, and shows each of several keys.
+class usage_with : public CLI::Formatter {
 public:
+    explicit usage_with(std::string words)
+        : words_(std::move(words)) {}
     std::string make_usage(CLI::App const*, std::string name) const override {
-        return "Usage: " + name + after_key + '\n';
+        return "Usage: " + name + words_ + '\n';
     }
+
+private:
+    std::string const words_;
 };
 
 class commands {
@@ -95,11 +117,19 @@ public:
         added.footer(help);
         return added;
     }
-    /// The same, for one that runs the command after --.
-    CLI::App& add_runner(std::string const& name, std::string const& text, std::string help) {
+    /// The same, for one that takes several keys.
+    CLI::App& add_for_keys(std::string const& name, std::string const& text,
+                           std::string const& help) {
         auto& added = add(name, text, help);
-        added.formatter(std::make_shared<usage_with_command>());
-        runners_.push_back(&added);
+        added.formatter(std::make_shared<usage_with>(several_keys));
+        return added;
+    }
+    /// The same, for one that runs the command after --. `words`: the usage before that.
+    CLI::App& add_runner(std::string const& name, std::string const& text, std::string const& help,
+                         std::string const& words) {
+        auto& added = add(name, text, help);
+        runners_.emplace(&added, words + and_command);
+        added.formatter(std::make_shared<usage_with>(words + and_command));
         return added;
     }
     void on(CLI::App const& chosen, std::function<int()> act) {
@@ -121,7 +151,7 @@ public:
             if (!app->parsed()) continue;
             if (runs(*app) && after_.empty()) {
                 throw std::runtime_error("no command is given; it follows after --: holdfast " +
-                                         app->get_name() + after_key);
+                                         app->get_name() + runners_.at(app));
             }
             return act();
         }
@@ -130,24 +160,27 @@ public:
     }
 
 private:
-    bool runs(CLI::App const& app) const { return std::ranges::count(runners_, &app) != 0; }
+    bool runs(CLI::App const& app) const { return runners_.contains(&app); }
 
     // Does not show the words: one of them may be a token.
     std::string too_many(CLI::App const& app) const {
         if (runs(app))
-            return "the command follows after --: holdfast " + app.get_name() + after_key;
+            return "the command follows after --: holdfast " + app.get_name() + runners_.at(&app);
         return "there are words that " + app.get_name() + " does not know; holdfast " +
                app.get_name() + " --help lists its options";
     }
 
     std::vector<std::string> const after_;
     CLI::App app_{"Distributed locks on Redis or Valkey", "holdfast"};
-    std::vector<CLI::App const*> runners_;
+    std::map<CLI::App const*, std::string> runners_; ///< with their usage
     std::vector<std::pair<CLI::App const*, std::function<int()>>> acts_;
 };
 
-void add_key(CLI::App& app, std::string& key) {
-    app.add_option("key", key, "The key of the lock")->required();
+void add_new_servers(CLI::App& app, lock_settings& s) {
+    app.add_flag("--new-servers", s.new_servers,
+                 "Do not wait for servers that were started within --max-ttl: they are new, "
+                 "and have forgotten no lock (Env:HOLDFAST_NEW_SERVERS)")
+        ->envname("HOLDFAST_NEW_SERVERS");
 }
 
 /// The options of waiting.
@@ -160,10 +193,7 @@ struct wait_options {
         time = add_time(app, "--wait", time_ms, "Wait for the lock no longer than this");
         none =
             app.add_flag("--no-wait", at_once, "Fail at once if the lock is held")->excludes(time);
-        app.add_flag("--new-servers", s.new_servers,
-                     "Do not wait for servers that were started within --max-ttl: they are new, "
-                     "and have forgotten no lock (Env:HOLDFAST_NEW_SERVERS)")
-            ->envname("HOLDFAST_NEW_SERVERS");
+        add_new_servers(app, s);
     }
     std::optional<std::int64_t> value() const {
         if (at_once) return 0;
@@ -171,20 +201,20 @@ struct wait_options {
     }
 };
 
-void add_run_options(CLI::App& app, run_settings& s) {
-    s.ttl_ms = 30'000;
+void add_run_options(CLI::App& app, command_settings& s, std::int64_t ttl_ms = 30'000) {
+    s.ttl_ms = ttl_ms;
     add_time(app, "--ttl", s.ttl_ms, "The key's time to live; it is extended meanwhile")
-        ->default_str("30s");
+        ->default_str(option_text(ttl_ms));
     app.add_flag("--fence-env", s.fence, "Set HOLDFAST_FENCE for the command");
     s.add_to(app);
 }
 
 void add_run(commands& all) {
-    auto& app = all.add_runner("run", "Run a command under a lock", run_help);
+    auto& app = all.add_runner("run", "Run a command under a lock", run_help, several_keys);
     auto const s = std::make_shared<run_settings>();
     auto const wait = std::make_shared<wait_options>();
     auto const interval_ms = std::make_shared<std::int64_t>();
-    add_key(app, s->key);
+    s->add_keys_to(app, keys_of_lock);
     wait->add_to(app, *s);
     auto* const interval =
         add_time(app, "--at-most-every", *interval_ms,
@@ -199,16 +229,41 @@ void add_run(commands& all) {
         s->command = all.after();
         s->wait_ms = wait->value();
         if (interval->count() > 0) s->interval_ms = *interval_ms;
+        if (s->interval_ms && s->keys.size() > 1)
+            throw std::runtime_error("--at-most-every is for one key");
         s->check_ttl(s->ttl_ms);
         return run(*s);
     });
 }
 
+void add_lead(commands& all) {
+    auto& app =
+        all.add_runner("lead", "Keep a command running on one machine of many", lead_help, one_key);
+    auto const s = std::make_shared<lead_settings>();
+    auto const restart = std::make_shared<std::string>();
+    app.add_option("key", s->keys.emplace_back(), "The key of the lock")->required();
+    app.add_option("--restart", *restart,
+                   "Start the command again when it has ended, after a pause of a second, which "
+                   "doubles up to half a minute")
+        ->check(CLI::IsMember({"always", "on-failure"}));
+    add_new_servers(app, *s);
+    app.add_flag("-v,--verbose", s->verbose, "Tell who leads, as on a terminal");
+    add_run_options(app, *s, 3'000);
+    all.on(app, [&all, s, restart] {
+        s->command = all.after();
+        if (*restart == "always") s->restart = restart_rule::always;
+        if (*restart == "on-failure") s->restart = restart_rule::on_failure;
+        s->check_ttl(s->ttl_ms);
+        return lead(*s);
+    });
+}
+
 void add_acquire(commands& all) {
-    auto& app = all.add("acquire", "Acquire a lock, print its token, and end", acquire_help);
+    auto& app =
+        all.add_for_keys("acquire", "Acquire a lock, print its token, and end", acquire_help);
     auto const s = std::make_shared<acquire_settings>();
     auto const wait = std::make_shared<wait_options>();
-    add_key(app, s->key);
+    s->add_keys_to(app, keys_of_lock);
     add_time(app, "--ttl", s->ttl_ms, "How long the key stays; --max-ttl by default");
     wait->add_to(app, *s);
     app.add_flag("--fence", s->fence, "Print the fence, too");
@@ -223,9 +278,9 @@ void add_acquire(commands& all) {
 }
 
 void add_extend(commands& all) {
-    auto& app = all.add("extend", "Extend a lock, by its token", extend_help);
+    auto& app = all.add_for_keys("extend", "Extend a lock, by its token", extend_help);
     auto const s = std::make_shared<extend_settings>();
-    add_key(app, s->key);
+    s->add_keys_to(app, keys_of_lock);
     s->token.add_to(app);
     add_time(app, "--ttl", s->ttl_ms, "How long the key stays from now on; --max-ttl by default");
     s->add_to(app);
@@ -238,11 +293,12 @@ void add_extend(commands& all) {
 }
 
 void add_adopt(commands& all) {
-    auto& app = all.add_runner(
-        "adopt", "Run a command under a lock that acquire has got, and release it", run_help);
+    auto& app =
+        all.add_runner("adopt", "Run a command under a lock that acquire has got, and release it",
+                       run_help, several_keys);
     auto const s = std::make_shared<run_settings>();
     auto const token = std::make_shared<token_input>();
-    add_key(app, s->key);
+    s->add_keys_to(app, keys_of_lock);
     token->add_to(app);
     add_run_options(app, *s);
     all.on(app, [&all, s, token] {
@@ -259,9 +315,10 @@ void add_adopt(commands& all) {
 }
 
 void add_inspect(commands& all) {
-    auto& app = all.add("inspect", "Show who holds a lock, without taking it", inspect_help);
+    auto& app = all.add_for_keys(
+        "inspect", "Show who holds a lock, or several, without taking them", inspect_help);
     auto const s = std::make_shared<inspect_settings>();
-    add_key(app, s->key);
+    s->add_keys_to(app, keys_to_show);
     app.add_flag("--json", s->json, "Print JSON");
     s->add_to(app);
     all.on(app, [s] { return inspect(*s); });
@@ -286,9 +343,10 @@ void add_list(commands& all) {
 }
 
 void add_watch(commands& all) {
-    auto& app = all.add("watch", "Print a line for each change of a lock", watch_help);
+    auto& app = all.add_for_keys("watch", "Print a line for each change of a lock, or of several",
+                                 watch_help);
     auto const s = std::make_shared<watch_settings>();
-    add_key(app, s->key);
+    s->add_keys_to(app, keys_to_show);
     app.add_flag("--json", s->json, "Print an object of JSON in each line");
     app.add_option("--count", s->count, "End after so many lines")->check(CLI::PositiveNumber);
     add_time(app, "--for", s->limit_ms, "End after this time");
@@ -297,9 +355,10 @@ void add_watch(commands& all) {
 }
 
 void add_release(commands& all) {
-    auto& app = all.add("release", "End a lock that its holder does not end", release_help);
+    auto& app =
+        all.add_for_keys("release", "End a lock that its holder does not end", release_help);
     auto const s = std::make_shared<release_settings>();
-    add_key(app, s->key);
+    s->add_keys_to(app, keys_of_lock);
     s->token.add_to(app);
     auto* const force = app.add_flag("--force", s->force, "Release the lock of any holder")
                             ->excludes(s->token.token_option)
@@ -309,6 +368,7 @@ void add_release(commands& all) {
     all.on(app, [s] {
         if (!s->token.given() && !s->force)
             throw std::runtime_error("give one of --token, --token-file and --force");
+        if (s->force && s->keys.size() > 1) throw std::runtime_error("--force is for one key");
         return release(*s);
     });
 }
@@ -337,8 +397,8 @@ int main(int argc, char** argv) {
         std::find_if(argv, end, [](std::string_view word) { return word == "--"; });
     try {
         commands all({dashes != end ? dashes + 1 : end, end});
-        for (auto* const add : {add_run, add_acquire, add_extend, add_adopt, add_inspect, add_list,
-                                add_watch, add_release, add_doctor})
+        for (auto* const add : {add_run, add_lead, add_acquire, add_extend, add_adopt, add_inspect,
+                                add_list, add_watch, add_release, add_doctor})
             add(all);
         return all.run(static_cast<int>(dashes - argv), argv);
     } catch (std::exception const& e) {

@@ -7,7 +7,9 @@
 #include "command/report_text.hpp"
 #include "command/table.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
@@ -16,6 +18,7 @@
 #include <syslog.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace holdfast::command {
 
@@ -27,22 +30,35 @@ namespace {
 
 int release_by_token(release_settings const& s) {
     auto const token = s.token.read();
-    auto const r = ask(s, [&](client& c, auto handler) {
-        c.release(s.key, token.value,
+    auto const all = ask_each(s, s.keys, [&](client& c, std::string const& key, auto handler) {
+        c.release(key, token.value,
                   [h = std::move(handler)](error e) mutable { h(std::move(e), {}); });
     });
-    if (!r.how) {
-        std::cout << "released " << printable(s.key) << '\n';
-        return success;
+    int code = success;
+    std::vector<std::string> lost;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        auto const& how = all[i].how;
+        if (!how) {
+            std::cout << "released " << printable(s.keys[i]) << '\n';
+        } else if (how == errc::lease_lost) {
+            lost.push_back(s.keys[i]);
+        } else {
+            std::cerr << "holdfast: too few instances confirmed the release: " << how.what()
+                      << '\n';
+            code = undetermined;
+        }
     }
-    if (r.how == errc::lease_lost) return explain_loss(s, s.key, "released");
-    std::cerr << "holdfast: too few instances confirmed the release: " << r.how.what() << '\n';
-    return undetermined;
+    return lost.empty() ? code : std::max(code, explain_loss(s, lost, "released"));
 }
 
 //
 // By force
 //
+
+/// Force is for one key: a person looks at each.
+std::string const& key_of(release_settings const& s) {
+    return s.keys.front();
+}
 
 constexpr std::string_view consequences = R"(
 A forced release does not ask the holder. A holder that lives works on until its next extension,
@@ -57,7 +73,7 @@ bool confirms(release_settings const& s) {
     std::cerr << consequences << "Type the key to release it: " << std::flush;
     std::string typed;
     std::getline(std::cin, typed);
-    return !typed.empty() && (typed == s.key || typed == printable(s.key));
+    return !typed.empty() && (typed == key_of(s) || typed == printable(key_of(s)));
 }
 
 /// To standard error, and to the system's log if there is one.
@@ -76,12 +92,12 @@ void log(key_report const& r, std::string_view outcome) {
 }
 
 int release_seen(release_settings const& s, key_report const& seen) {
-    auto const r =
-        ask(s, [&](client& c, auto handler) { c.force_release(s.key, seen, std::move(handler)); });
+    auto const r = ask(
+        s, [&](client& c, auto handler) { c.force_release(key_of(s), seen, std::move(handler)); });
     if (!r.how) {
         auto const freed = r.report.state != key_state::free;
         log(seen, freed ? "released" : "was_free");
-        std::cout << (freed ? "released " : "was free: ") << printable(s.key) << '\n';
+        std::cout << (freed ? "released " : "was free: ") << printable(key_of(s)) << '\n';
         return freed ? success : was_free;
     }
     if (r.how == errc::lease_lost) {
@@ -96,7 +112,7 @@ int release_seen(release_settings const& s, key_report const& seen) {
 }
 
 int release_by_force(release_settings const& s) {
-    auto const seen = inspect_now(s, s.key);
+    auto const seen = inspect_now(s, s.keys).front();
     print(seen, std::cout);
     std::cout << std::flush;
     if (seen.state == key_state::free) {

@@ -2,15 +2,12 @@
 #ifndef HOLDFAST_COMMAND_RELEASE_HPP
 #define HOLDFAST_COMMAND_RELEASE_HPP
 
+#include "command/keys.hpp"
 #include "command/lock/token_input.hpp"
-#include "command/settings.hpp"
-
-#include <string>
 
 namespace holdfast::command {
 
-struct release_settings : settings {
-    std::string key;
+struct release_settings : key_settings {
     token_input token; ///< not with `force`
     bool force = false;
     bool confirmed = false; ///< asks nothing

@@ -82,4 +82,19 @@ void print(key_report const& r, std::ostream& out) {
     t.print(out);
 }
 
+void print(std::vector<key_report> const& all, std::ostream& out) {
+    if (all.size() == 1) return print(all.front(), out);
+    print_table(all, out);
+}
+
+void print_table(std::vector<key_report> const& all, std::ostream& out) {
+    table t({"KEY", "STATE", "HOLDER", "TOKEN", "TTL LEFT"});
+    for (auto const& r : all) {
+        auto const held = r.state == key_state::held;
+        t.add({printable(r.key), to_string(r.state), or_dash(printable(r.holder)),
+               or_dash(r.digest), held ? time_left(r) : "-"});
+    }
+    t.print(out);
+}
+
 } // namespace holdfast::command

@@ -9,6 +9,7 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast::command {
 
@@ -19,6 +20,9 @@ std::string time_left(key_report const&);
 boost::json::object to_json(key_report const&);
 /// Several lines, with a table of the instances.
 void print(key_report const&, std::ostream&);
+/// A table with a line for each key; of one key the same as print().
+void print(std::vector<key_report> const&, std::ostream&);
+void print_table(std::vector<key_report> const&, std::ostream&);
 
 } // namespace holdfast::command
 

@@ -35,11 +35,12 @@ std::string json_line(key_report const& r, std::string const& time) {
     return boost::json::serialize(all);
 }
 
-std::string text_line(key_report const& r, std::string const& time) {
+std::string text_line(key_report const& r, std::string const& time, bool named) {
     auto const or_dash = [](std::string const& text) { return text.empty() ? "-" : text; };
     auto const answers = std::ranges::count_if(
         r.instances, [](key_answer const& i) { return i.found != key_answer::kind::unknown; });
     return time + ' ' + underscored(to_string(r.state)) +
+           (named ? " key=" + underscored(printable(r.key)) : "") +
            " holder=" + or_dash(underscored(printable(r.holder))) + " token=" + or_dash(r.digest) +
            " fence=" + (r.fence == 0 ? "-" : std::to_string(r.fence)) +
            " answers=" + std::to_string(answers) + '/' + std::to_string(r.instances.size());
@@ -59,8 +60,10 @@ public:
     }
 
     int run() {
-        client_.inspect(settings_.key,
-                        [this](error e, key_report r) { on_report(e, std::move(r)); });
+        for (auto const& key : settings_.keys) {
+            client_.inspect(
+                key, [this, &key](error e, key_report r) { on_report(key, e, std::move(r)); });
+        }
         signals_.async_wait([this](boost::system::error_code ec, int) {
             if (!ec) finish(success);
         });
@@ -87,7 +90,7 @@ private:
                            });
     }
 
-    void on_report(error const& e, key_report r) {
+    void on_report(std::string const& key, error const& e, key_report r) {
         if (ended_) return;
         if (e) {
             std::cerr << "holdfast: " << e.what() << '\n';
@@ -95,14 +98,15 @@ private:
         }
         if (!print(r)) return;
         if (++printed_ == settings_.count) return finish(success);
-        client_.wait_change(settings_.key, r, [this](error how, key_report next) {
-            on_report(how, std::move(next));
+        client_.wait_change(key, r, [this, &key](error how, key_report next) {
+            on_report(key, how, std::move(next));
         });
     }
 
     bool print(key_report const& r) {
         auto const time = precise_time_text(std::chrono::system_clock::now());
-        auto const line = settings_.json ? json_line(r, time) : text_line(r, time);
+        auto const line =
+            settings_.json ? json_line(r, time) : text_line(r, time, settings_.keys.size() > 1);
         std::cout << line << '\n';
         auto const failed = flush_output();
         if (failed == 0) return true;

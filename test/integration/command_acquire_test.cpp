@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(the_token_of_another_library_is_used_as_it_is) {
 BOOST_AUTO_TEST_CASE(wrong_usage_of_tokens_is_told_without_them) {
     for (auto const& [arguments, told] :
          {std::pair<std::string, std::string>{"extend k", "--token-file"},
-          {"extend k secret", "words that extend does not know"},
+          {"extend k secret", "--token-file"},
           {"extend k --token secret --token-file -", "--token-file"},
           {"extend k --token secret --ttl 2m", "--ttl is 2m, and --max-ttl is 1m"},
           {"extend k --token ''", "token"},
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_of_tokens_is_told_without_them) {
           {"adopt k -- true", "--token-file"},
           {"adopt k --token secret", "it follows after --: holdfast adopt KEY"},
           {"adopt k --token-file /nowhere/at/all -- true", "/nowhere/at/all"},
-          {"release k secret", "words that release does not know"}}) {
+          {"release k secret", "--token-file"}}) {
         auto const dashes = arguments.find(" -- ");
         auto const o = holdfast_command(arguments.substr(0, dashes) + " -i 127.0.0.1:1" +
                                         (dashes != arguments.npos ? arguments.substr(dashes) : ""));

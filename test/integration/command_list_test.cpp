@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(held_locks_are_shown_with_their_holders) {
     BOOST_REQUIRE(holder.all_up());
     auto const none = holdfast_command("list" + on(servers));
     BOOST_TEST(none.status == 0, none.said);
-    BOOST_TEST(none.said == "KEY  STATE  HOLDER  TTL LEFT\n");
+    BOOST_TEST(none.said == "KEY  STATE  HOLDER  TOKEN  TTL LEFT\n");
     std::vector<lease> leases;
     for (auto i = 0; i < 40; ++i) leases.push_back(holder.hold("seat:" + std::to_string(i)));
     auto room = holder.hold("room:1");

@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(the_command_gets_its_arguments_as_they_are) {
 
 BOOST_AUTO_TEST_CASE(the_fence_of_an_outer_lock_is_not_that_of_an_inner_one) {
     fleet servers(1);
-    auto const inner = program("HOLDFAST_COMMAND") + " run inner --instances '" +
+    auto const inner = program("HOLDFAST_COMMAND") + " run inner --new-servers --instances '" +
                        servers.url_list() + "' -- sh -c 'echo $HOLDFAST_KEY [$HOLDFAST_FENCE]'";
     auto const o = run_under(servers, "--fence-env", inner);
     BOOST_TEST(contains(o.said, "inner []"), o.said);

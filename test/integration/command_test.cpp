@@ -60,9 +60,10 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_told_and_ends_125) {
           {"inspect '' -i 127.0.0.1:1", "the key is empty"},
           {"inspect k -i 127.0.0.1:1 --timeout 5", "unit"},
           {"inspect k -i 127.0.0.1:1 --timeout 0ms", "instance_timeout is 0 ms"},
-          {"run k -i 127.0.0.1:1", "it follows after --: holdfast run KEY [OPTIONS] -- COMMAND"},
-          {"run k -i 127.0.0.1:1 --", "it follows after --: holdfast run KEY [OPTIONS] -- COMMAND"},
-          {"run k true -i 127.0.0.1:1", "the command follows after --: holdfast run KEY"},
+          {"run k -i 127.0.0.1:1",
+           "it follows after --: holdfast run KEY ... [OPTIONS] -- COMMAND"},
+          {"run k -i 127.0.0.1:1 --", "it follows after --: holdfast run KEY ... [OPTIONS] -- "},
+          {"run k true -i 127.0.0.1:1", "no command is given; it follows after --"},
           {"run k -i 127.0.0.1:1 --ttl 2h -- true", "--ttl is 2h, and --max-ttl is 1m"},
           {"run k -i 127.0.0.1:1 --wait 5s --no-wait -- true", "--wait"}}) {
         auto const o = holdfast_command(arguments);
@@ -72,7 +73,7 @@ BOOST_AUTO_TEST_CASE(wrong_usage_is_told_and_ends_125) {
     auto const help = holdfast_command("run --help");
     BOOST_TEST(help.status == 0);
     BOOST_TEST(contains(help.said, "122 the lock was lost"), help.said);
-    BOOST_TEST(contains(help.said, "Usage: holdfast run KEY [OPTIONS] -- COMMAND"), help.said);
+    BOOST_TEST(contains(help.said, "Usage: holdfast run KEY ... [OPTIONS] -- COMMAND"), help.said);
     BOOST_TEST(contains(help.said, "-- ends the options. All that follows is"), help.said);
     {
         variable const longest("HOLDFAST_MAX_TTL", "3h");

@@ -18,6 +18,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace holdfast::test;
@@ -151,6 +152,28 @@ BOOST_AUTO_TEST_CASE(an_expensive_value_is_computed_once_by_all_machines) {
     check_nothing_left(instances);
 }
 
+// Two processes at once, on the same accounts.
+BOOST_AUTO_TEST_CASE(transfers_lose_nothing) {
+    fleet instances(3);
+    server store;
+    std::string command = program("HOLDFAST_TRANSFER") + ' ' + store.address();
+    for (auto const& url : instances.urls()) command += " '" + url + "'";
+    command = "timeout 60 " + command;
+    auto const o = run_program(command + " & " + command + "; status=$?; wait $! && exit $status");
+    BOOST_TEST(o.status == 0, o.said);
+    for (auto const* const line : {"40 transfers done\n", "a late write turned away\n"})
+        BOOST_TEST(o.said.find(line) != o.said.rfind(line), o.said);
+    BOOST_TEST(!contains(o.said, "was taken"), o.said);
+    redis_cli in_store(store);
+    // Each process gave 1 from carol to alice in the end.
+    for (auto const& [account, amount] :
+         {std::pair<char const*, char const*>{"alice", "102"}, {"bob", "100"}, {"carol", "98"}}) {
+        auto const balance = in_store.command({"HGET", account, "balance"}).string();
+        BOOST_TEST(balance == amount, account << " has " << balance);
+    }
+    check_nothing_left(instances);
+}
+
 // Twice, as the second run must have greater fences than the row has from the first.
 BOOST_AUTO_TEST_CASE(a_row_with_a_fence_rejects_a_late_holder,
                      *boost::unit_test::precondition([](auto) {
@@ -212,7 +235,8 @@ BOOST_AUTO_TEST_CASE(examples_name_the_argument_that_is_wrong) {
         BOOST_TEST(o.status == 1, name << ": " << o.said);
         BOOST_TEST(contains(o.said, "the port is not a number"), name << ": " << o.said);
     }
-    for (char const* const name : {"HOLDFAST_LEADER", "HOLDFAST_CACHE", "HOLDFAST_FENCED"}) {
+    for (char const* const name :
+         {"HOLDFAST_LEADER", "HOLDFAST_CACHE", "HOLDFAST_FENCED", "HOLDFAST_TRANSFER"}) {
         auto const o = run_program(program(name) + " only-this");
         BOOST_TEST(o.status == 1, name << ": " << o.said);
         BOOST_TEST(contains(o.said, "usage: "), name << ": " << o.said);

@@ -13,6 +13,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -33,10 +34,10 @@ public:
     explicit taker(acquire_settings const& s)
         : settings_(s)
         , client_(context_.get_executor(), s.addresses(), s.client())
-        , lock_(client_.make_lock(s.key, options_of(s)))
+        , lock_(s.make_lock(client_, options_of(s)))
         , signals_(context_)
         , patience_(s, client_, context_)
-        , notice_(client_, context_, s.key) {
+        , notice_(client_, context_, s.keys) {
         for (auto const number : {SIGINT, SIGTERM, SIGHUP}) {
             if (!setup_.ignored(number)) signals_.add(number);
         }
@@ -87,7 +88,10 @@ private:
     bool print(lease const& l) {
         auto const t = l.token();
         if (settings_.json) {
+            boost::json::array keys;
+            for (auto const& key : l.keys()) keys.emplace_back(printable(key));
             boost::json::object const all{{"key", printable(l.key())},
+                                          {"keys", std::move(keys)},
                                           {"token", t.value},
                                           {"fence", t.fence},
                                           {"ttl_ms", settings_.ttl_ms}};
@@ -129,16 +133,16 @@ int extend(extend_settings const& s) {
     auto const token = s.token.read();
     lock_options const options{.ttl = std::chrono::milliseconds(s.ttl_ms), .watchdog = false};
     auto const r = ask(s, [&](client& c, auto handler) {
-        c.adopt(s.key, token, options, [h = std::move(handler)](error e, lease l) mutable {
+        c.adopt(s.make_lock(c, options), token, [h = std::move(handler)](error e, lease l) mutable {
             if (!e) l.detach();
             h(std::move(e), {});
         });
     });
     if (!r.how) {
-        std::cout << "extended " << printable(s.key) << '\n';
+        std::cout << "extended " << printable(s.name()) << '\n';
         return success;
     }
-    if (r.how == errc::lease_lost) return explain_loss(s, s.key, "extended");
+    if (r.how == errc::lease_lost) return explain_loss(s, s.keys, "extended");
     std::cerr << "holdfast: too few instances confirmed the extension: " << r.how.what() << '\n';
     return undetermined;
 }

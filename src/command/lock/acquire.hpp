@@ -6,7 +6,6 @@
 #include "command/lock/token_input.hpp"
 
 #include <cstdint>
-#include <string>
 
 namespace holdfast::command {
 
@@ -17,8 +16,7 @@ struct acquire_settings : lock_settings {
 /// Acquires the lock, prints its token, and leaves the key to its ttl. Returns the exit code.
 int acquire(acquire_settings const&);
 
-struct extend_settings : settings {
-    std::string key;
+struct extend_settings : key_settings {
     std::int64_t ttl_ms = 0;
     token_input token;
 };

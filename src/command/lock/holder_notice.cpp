@@ -26,17 +26,17 @@ std::string words(key_report const& r) {
 
 } // namespace
 
-void holder_notice::start() {
+void holder_notice::watched_key::start() {
     if (!std::exchange(started_, true)) look_later();
 }
 
-void holder_notice::stop() {
+void holder_notice::watched_key::stop() {
     if (!std::exchange(started_, false)) return;
     pause_.cancel();
     stop_.emit(boost::asio::cancellation_type::terminal);
 }
 
-void holder_notice::look_later() {
+void holder_notice::watched_key::look_later() {
     pause_.expires_after(moment);
     pause_.async_wait([this](boost::system::error_code ec) {
         if (!ec && started_) look();
@@ -44,14 +44,14 @@ void holder_notice::look_later() {
 }
 
 // A report that nobody has seen differs from each state, so the first call returns at once.
-void holder_notice::look() {
+void holder_notice::watched_key::look() {
     auto handler = boost::asio::bind_cancellation_slot(stop_.slot(), [this](error e, key_report r) {
         if (!e && started_) on_report(std::move(r));
     });
     client_.wait_change(key_, seen_, std::move(handler));
 }
 
-void holder_notice::on_report(key_report r) {
+void holder_notice::watched_key::on_report(key_report r) {
     seen_ = std::move(r);
     // This client has the key for a moment when it has just won, or as one of several that tried.
     auto const other = seen_.state == key_state::held && seen_.holder != "this client";

@@ -8,16 +8,14 @@ namespace holdfast::command {
 namespace {
 
 /// A user who has just set the servers up knows that they have forgotten no lock.
-constexpr char const* advice =
+constexpr char const* new_servers_advice =
     "; if the servers are new, so that they cannot have forgotten a lock, use --new-servers";
 
 /// Between two tries while servers get their votes back, or are away.
 constexpr lease_clock::duration least_pause = std::chrono::milliseconds(100);
 
-/// Whether the instances may get better without a person's help.
-bool passes(error const& e) {
-    return e == errc::unreachable || e == errc::instance_timeout || e == errc::read_only ||
-           e == errc::no_quorum || e == errc::no_sentinel_majority || e == errc::too_few_replicas;
+std::string advice(lock_settings const& s) {
+    return s.new_servers ? "" : new_servers_advice;
 }
 
 } // namespace
@@ -34,6 +32,16 @@ lock_options lock_settings::lock() const {
     return {.ttl = std::chrono::milliseconds(ttl_ms),
             .fencing = fence,
             .on_outage = outage_policy::fail};
+}
+
+bool passes(error const& e) {
+    return e == errc::unreachable || e == errc::instance_timeout || e == errc::read_only ||
+           e == errc::no_quorum || e == errc::no_sentinel_majority || e == errc::too_few_replicas;
+}
+
+std::string why_it_waits(lock_settings const& s, error const& e) {
+    if (e == errc::quarantined) return e.what() + "; waiting for their votes" + advice(s);
+    return e.what() + (passes(e) ? "; waiting for the instances" : "; trying again");
 }
 
 std::chrono::milliseconds patience::time_left() const {
@@ -65,8 +73,7 @@ bool patience::waits_for_votes(error const& e) {
     auto const pause = std::max(first - lease_clock::now(), least_pause);
     auto const in_time = !settings_.wait_ms || pause < time_left();
     if (!std::exchange(said_wait_, true)) {
-        auto const* const then = in_time ? "; waiting for their votes" : "";
-        say(e.what() + then + (settings_.new_servers ? "" : advice));
+        say(in_time ? why_it_waits(settings_, e) : e.what() + advice(settings_));
     }
     pause_.expires_after(pause);
     return in_time;
@@ -75,7 +82,7 @@ bool patience::waits_for_votes(error const& e) {
 // Too few instances can be reached. A user who gave a time to wait means it.
 bool patience::waits_for_instances(error const& e) {
     if (!passes(e) || !settings_.wait_ms || time_left() <= least_pause) return false;
-    if (!std::exchange(said_outage_, true)) say(e.what() + "; waiting for the instances");
+    if (!std::exchange(said_outage_, true)) say(why_it_waits(settings_, e));
     pause_.expires_after(least_pause);
     return true;
 }

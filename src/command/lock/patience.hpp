@@ -4,7 +4,7 @@
 
 #include <holdfast/client.hpp>
 
-#include "command/settings.hpp"
+#include "command/keys.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -14,14 +14,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 
 namespace holdfast::command {
 
 /// Settings of the commands that acquire a lock.
-struct lock_settings : settings {
-    std::string key;
+struct lock_settings : key_settings {
     std::int64_t ttl_ms = 0;
     std::optional<std::int64_t> wait_ms; ///< empty: indefinitely
     bool fence = false;
@@ -32,6 +30,11 @@ struct lock_settings : settings {
     /// With outage_policy::fail: the command tells the user why it waits, so it waits itself.
     lock_options lock() const;
 };
+
+/// Whether the instances may get better without a person's help.
+bool passes(error const&);
+/// Why a command waits for instances, for its user.
+std::string why_it_waits(lock_settings const&, error const&);
 
 /// Decides whether an attempt that failed is made again, and tells the user why. Refers to its
 /// arguments.

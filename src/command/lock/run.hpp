@@ -4,20 +4,16 @@
 
 #include <holdfast/lease_token.hpp>
 
-#include "command/lock/patience.hpp"
+#include "command/lock/guarded_command.hpp"
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
 namespace holdfast::command {
 
-struct run_settings : lock_settings {
-    std::vector<std::string> command;
+struct run_settings : command_settings {
     std::optional<std::int64_t> interval_ms; ///< at most one run in this time
     std::optional<lease_token> adopted;      ///< of the lease to run under, instead of a new one
-    bool verbose = false;                    ///< tells what it waits for without a terminal, too
 };
 
 /// Returns the exit code.

@@ -22,7 +22,8 @@ namespace holdfast::protocol {
 class key_presence {
 public:
     explicit key_presence(unsigned configured)
-        : configured_(static_cast<std::uint8_t>(configured)) {}
+        : configured_(static_cast<std::uint8_t>(configured & 0x7fU))
+        , several_(0) {}
 
     /// A command that sets the key is sent to these instances.
     void ask(instance_set to) {
@@ -35,9 +36,15 @@ public:
         healed_ = healed_ | to;
         return to;
     }
-    /// The instance refused the key, never got the command, or has lost the key.
+    /// The instance refused the key, or never got the command.
     void deny(unsigned instance) {
         if (!healed_.contains(instance)) possible_.erase(instance);
+    }
+    /// The tenure is of several keys. So an instance that lacks one of them may have the others.
+    void of_several_keys() { several_ = 1; }
+    /// The instance has lost the key, or one of several.
+    void lost(unsigned instance) {
+        if (several_ == 0) deny(instance);
     }
     /// The instance answered a release: it deleted the key, or did not have it.
     void confirm_release(unsigned instance) { possible_.erase(instance); }
@@ -51,7 +58,9 @@ private:
     instance_set all() const { return instance_set::first(configured_); }
 
     instance_set possible_, healed_;
-    std::uint8_t configured_;
+    // In one byte: the owner has members behind it.
+    std::uint8_t configured_ : 7;
+    std::uint8_t several_ : 1;
 };
 
 } // namespace holdfast::protocol

@@ -59,6 +59,7 @@ public:
     /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
+    void of_several_keys() { presence_.of_several_keys(); }
     /// The tenure was won elsewhere, with this number (0: none). To be called when it is held. Any
     /// instance that has not denied the key may have it, also if it was not asked.
     void adopt(std::uint64_t number) {
@@ -288,7 +289,7 @@ private:
 
     template <class Now>
     tenure_action raise_answer(std::uint32_t round, unsigned instance, verdict v, Now now) {
-        if (v == verdict::no) presence_.deny(instance);
+        if (v == verdict::no) presence_.lost(instance);
         if (phase_ != tenure_phase::acquiring) return {};
         return conclude(
             round_.acquiring().raise_answer(round == round_number_, instance, v, number_), now);
@@ -334,7 +335,7 @@ private:
         if (phase_ != tenure_phase::held) return {};
         auto* const round = round_.extended();
         if (round == nullptr) return {};
-        if (v == verdict::no) presence_.deny(instance);
+        if (v == verdict::no) presence_.lost(instance);
         tenure_action a;
         // After a round that was won, an instance that has lost the key gets it back, even if its
         // answer comes later.

@@ -10,8 +10,9 @@
 // earliest of all is first everywhere. It keeps its places until its lease has ended.
 //
 // A line has places of acquires of several keys alone. An acquire of one key waits behind the last
-// place, and joins the queue of its key (wait_queue.hpp) when that place is given up. So a key that
-// only locks on one key want has no line. While its queue is in use, the first place must wait.
+// place. When that place is given up, the acquire is called: it may join the queue of its key
+// (wait_queue.hpp). So a key that only locks on one key want has no line. While its queue is in
+// use, or acquires are called, the first place must wait.
 //
 // The lines decide the order in this process. Safety rests on the instances alone.
 #ifndef HOLDFAST_PROTOCOL_KEY_LINE_HPP
@@ -46,23 +47,36 @@ struct key_place : place_hook {
 
 class key_line {
 public:
-    bool empty() const { return places_.empty(); }
-    key_place& front() { return places_.front(); }
+    /// True if no acquire stands here any more.
+    bool empty() const { return places_.empty() && called_.empty(); }
+    bool has_places() const { return !places_.empty(); }
     key_place const& front() const { return places_.front(); }
 
-    /// An acquire of this key alone waits. There must be a place.
-    void wait_behind(waiter& w) { places_.back().behind.push_back(w); }
+    /// An acquire of this key alone waits behind those that came earlier. The line is not empty.
+    void wait_behind(waiter& w) {
+        assert(!empty());
+        (places_.empty() ? called_ : places_.back().behind).push_back(w);
+    }
     /// Such an acquire leaves, whatever line it stands in.
     static void leave(waiter& w) {
         using algorithms = waiter_list::node_algorithms;
         algorithms::unlink(waiter_list::value_traits::to_node_ptr(w));
         algorithms::init(waiter_list::value_traits::to_node_ptr(w));
     }
+    /// True if acquires of this key alone may join the queue of the key, and have not joined it.
+    bool has_called() const { return !called_.empty(); }
+    /// The first of them, which joins the queue now.
+    waiter& take_called() {
+        auto& w = called_.front();
+        called_.pop_front();
+        return w;
+    }
 
     /// Forgets all, and notifies nobody.
     void clear() {
         for (auto& p : places_) p.behind.clear();
         places_.clear();
+        called_.clear();
     }
 
 private:
@@ -70,6 +84,7 @@ private:
     boost::intrusive::list<key_place, boost::intrusive::base_hook<place_hook>,
                            boost::intrusive::constant_time_size<false>>
         places_;
+    waiter_list called_;
 };
 
 /// The places of one acquire of several keys, and then of its lease.
@@ -89,7 +104,8 @@ public:
             p.line = &line(i++);
             p.turn = this;
             p.line->places_.push_back(p);
-            if (&p.line->front() == &p && !in_use(*p.line)) become_ready(p);
+            if (&p.line->front() == &p && !p.line->has_called() && !in_use(*p.line))
+                become_ready(p);
         }
     }
     bool entered() const { return !places_.empty(); }
@@ -97,28 +113,32 @@ public:
     /// True if no acquire of this process that came earlier wants one of the keys.
     bool first_everywhere() const { return ready_ == places_.size(); }
 
-    /// The queue of the key of this line is not in use any more. Returns the turn that is first
-    /// everywhere since, or null.
+    /// The queue of the key of this line is not in use any more, and no acquire is about to join
+    /// it. Returns the turn that is first everywhere since, or null.
     static key_turn* freed(key_line& l) {
-        if (l.empty() || l.front().ready) return nullptr;
-        become_ready(l.front());
-        return l.front().turn->first_everywhere() ? l.front().turn : nullptr;
+        if (!l.has_places() || l.has_called() || l.front().ready) return nullptr;
+        auto& first = l.places_.front();
+        become_ready(first);
+        return first.turn->first_everywhere() ? first.turn : nullptr;
     }
 
-    /// Gives up all places. `joins(line, waiters)` gets the acquires of one key that waited behind
-    /// a first place, and returns true if the queue of that key is in use then. `ready(turn)` gets
-    /// each turn that is first everywhere since.
-    template <class Joins, class Ready>
-    void leave(Joins&& joins, Ready&& ready) {
+    /// Gives up all places. `called(line)`: acquires of that key alone may join its queue.
+    /// `ready(turn)`: that turn is first everywhere since.
+    template <class Called, class Ready>
+    void leave(Called&& called, Ready&& ready) {
         for (auto& p : std::exchange(places_, {})) {
             auto& line = *p.line;
             auto& all = line.places_;
             auto const at = all.iterator_to(p);
             auto const first = at == all.begin();
-            if (!first) std::prev(at)->behind.splice(std::prev(at)->behind.end(), p.behind);
+            auto const some = !p.behind.empty();
+            auto& before = first ? line.called_ : std::prev(at)->behind;
+            before.splice(before.end(), p.behind);
             all.erase(at);
             if (!first) continue;
-            if (joins(line, p.behind)) continue;
+            if (some) called(line);
+            // A place that was not ready had an acquire before it that is not in the line.
+            if (!p.ready) continue;
             if (auto* const next = freed(line)) ready(*next);
         }
         ready_ = 0;
@@ -138,7 +158,7 @@ public:
     }
     /// The next one takes over all places: is_followed_by(next).
     void hand_over_to([[maybe_unused]] key_turn& next) {
-        leave([](key_line&, waiter_list&) { return false; }, [](key_turn&) {});
+        leave([](key_line&) {}, [](key_turn&) {});
         assert(next.first_everywhere());
     }
 

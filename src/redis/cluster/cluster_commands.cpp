@@ -15,7 +15,7 @@ using protocol::command;
 using protocol::verdict;
 
 unsigned slot_of(pending_command const& c) {
-    return protocol::hash_slot(c.owner->arguments(c.command).key);
+    return protocol::hash_slot(c.owner->arguments(c.command).first_key());
 }
 
 /// False: neither a lock nor a waiter needs the command any more.
@@ -34,18 +34,22 @@ bool cluster_instance::submit(encoder& encoded, reply_handler_ptr const& owner,
                               std::uint32_t round) noexcept {
     auto const c = encoded.command();
     if (c == command::scan) return scan(encoded, owner, round);
+    auto const several = has_several_slots(encoded.arguments());
     if (!available()) {
-        if (c == command::release) keep(owner, owner_.time());
+        if (c == command::release) several ? keep_parts(owner) : keep(owner, owner_.time());
         return true;
     }
     auto submitted = false;
-    return boundary_.run([&] { submitted = route(encoded, owner, round); }) && submitted;
+    auto const run = boundary_.run([&] {
+        submitted = several ? route_parts(encoded, owner, round) : route(encoded, owner, round);
+    });
+    return run && submitted;
 }
 
 bool cluster_instance::route(encoder& encoded, reply_handler_ptr const& owner,
                              std::uint32_t round) {
     auto const c = encoded.command();
-    auto const slot = protocol::hash_slot(encoded.arguments().key);
+    auto const slot = protocol::hash_slot(encoded.arguments().first_key());
     pending_command pending{.owner = owner, .round = round, .command = c};
     auto* const to = node_for(pending, slot);
     if (auto const o = obstacle_of(to, c); o != obstacle::none) {
@@ -54,10 +58,20 @@ bool cluster_instance::route(encoder& encoded, reply_handler_ptr const& owner,
     }
     if (pending.asking) return send(*to, pending);
     if (!protocol::is_grant(c)) return to->link().submit(encoded, owner, round);
-    routes_.sent(owner.get(), to->number(), false);
+    routes_.sent(owner->grant(), to->number(), false);
     if (to->link().submit(encoded, owner, round)) return true;
-    routes_.ended(owner.get());
+    routes_.ended(owner->grant());
     return false;
+}
+
+/// The same for a command that is not encoded yet.
+bool cluster_instance::route(pending_command c) {
+    auto const slot = slot_of(c);
+    auto* const to = node_for(c, slot);
+    auto const o = obstacle_of(to, c.command);
+    if (o == obstacle::none) return send(*to, c);
+    wait(std::move(c), o, slot);
+    return true;
 }
 
 //
@@ -97,7 +111,7 @@ cluster_node* cluster_instance::node_for(pending_command& c, unsigned slot) {
     auto* const slot_owner = nodes_.owner_of(slot);
     if (c.command != command::release) return slot_owner;
     auto const by_map = slot_owner == nullptr ? node_table::none : slot_owner->number();
-    auto const to = routes_.release(c.owner.get(), by_map);
+    auto const to = routes_.release(c.owner->grant(), by_map);
     if (to.node == by_map && !to.asking) return slot_owner;
     auto* const follows = nodes_.at(to.node);
     if (follows == nullptr || !follows->up()) return slot_owner;
@@ -120,10 +134,10 @@ cluster_instance::obstacle cluster_instance::obstacle_of(cluster_node const* to,
 /// The node is available. False if its link has failed, or memory ran out for the route.
 bool cluster_instance::send(cluster_node& to, pending_command const& c) noexcept {
     auto const grants = protocol::is_grant(c.command);
-    auto const note = [&] { routes_.sent(c.owner.get(), to.number(), c.asking); };
+    auto const note = [&] { routes_.sent(c.owner->grant(), to.number(), c.asking); };
     if (grants && !boundary_.run(note)) return false;
     if (to.link().submit(c)) return true;
-    if (grants) routes_.ended(c.owner.get());
+    if (grants) routes_.ended(c.owner->grant());
     return false;
 }
 
@@ -132,7 +146,7 @@ bool cluster_instance::send(cluster_node& to, pending_command const& c) noexcept
 //
 
 void cluster_instance::on_command_answered(pending_command const& c) noexcept {
-    if (protocol::is_grant(c.command)) routes_.ended(c.owner.get());
+    if (protocol::is_grant(c.command)) routes_.ended(c.owner->grant());
 }
 
 void cluster_instance::on_asking_denied(cluster_node& by, pending_command const& c,
@@ -332,7 +346,7 @@ std::string cluster_instance::explain(obstacle o, unsigned slot) const {
 /// A pending release belongs to its slot.
 void cluster_instance::keep(reply_handler_ptr owner, lease_clock::time_point since) {
     if (stopped_) return;
-    auto const slot = protocol::hash_slot(owner->arguments(command::release).key);
+    auto const slot = protocol::hash_slot(owner->arguments(command::release).first_key());
     if (auto* const to = nodes_.owner_of(slot)) {
         return to->link().keep_release(std::move(owner), since);
     }
@@ -343,7 +357,7 @@ void cluster_instance::keep(reply_handler_ptr owner, lease_clock::time_point sin
 void cluster_instance::route_pending() {
     auto const route = [this](cluster_node* holder, reply_handler_ptr owner,
                               lease_clock::time_point since) {
-        auto const slot = protocol::hash_slot(owner->arguments(command::release).key);
+        auto const slot = protocol::hash_slot(owner->arguments(command::release).first_key());
         auto* const to = nodes_.owner_of(slot);
         auto& keeps = to != nullptr ? to->link() : holder->link();
         keeps.keep_release(std::move(owner), since);

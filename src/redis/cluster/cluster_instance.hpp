@@ -7,6 +7,7 @@
 //   map_question        CLUSTER SLOTS and its company
 //   delayed_commands    commands that no node can execute now
 //   grant_routes        where a release must go
+//   slot_parts          commands on keys of several slots
 //
 // See doc/internals/cluster.md.
 #ifndef HOLDFAST_REDIS_CLUSTER_INSTANCE_HPP
@@ -21,6 +22,7 @@
 #include "redis/cluster/grant_routes.hpp"
 #include "redis/cluster/map_question.hpp"
 #include "redis/cluster/node_table.hpp"
+#include "redis/cluster/slot_parts.hpp"
 #include "redis/net/link_boundary.hpp"
 #include "redis/net/turn_timer.hpp"
 #include "redis/server/instance.hpp"
@@ -41,7 +43,8 @@ namespace holdfast::redis {
 
 class cluster_instance final : public instance,
                                public std::enable_shared_from_this<cluster_instance>,
-                               private cluster_node_user {
+                               private cluster_node_user,
+                               private slot_part_user {
 public:
     /// `options`: of each node's connection; the address is that of the Cluster. `sole`: the client
     /// has no other instance.
@@ -114,10 +117,19 @@ private:
     instance_owner& owner() const noexcept override { return owner_; }
     unsigned number() const noexcept override { return number_; }
 
+    // slot_part_user: cluster_parts.cpp
+    bool submit_part(reply_handler_ptr part, protocol::command,
+                     std::uint32_t round) noexcept override;
+    void undo(reply_handler_ptr part) noexcept override;
+    void on_undone(std::span<std::string_view const> keys) noexcept override;
+    bool route_parts(encoder&, reply_handler_ptr const&, std::uint32_t round);
+    void keep_parts(reply_handler_ptr const&) noexcept;
+
     // Commands: cluster_commands.cpp
     cluster_node* node_for(pending_command&, unsigned slot);
     obstacle obstacle_of(cluster_node const*, protocol::command) const;
     bool route(encoder&, reply_handler_ptr const&, std::uint32_t round);
+    bool route(pending_command);
     bool scan(encoder&, reply_handler_ptr const&, std::uint32_t round) noexcept;
     bool send(cluster_node&, pending_command const&) noexcept;
     void wait(pending_command, obstacle, unsigned slot, lease_clock::time_point next = {});

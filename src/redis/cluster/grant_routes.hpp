@@ -19,21 +19,21 @@ public:
         bool asking = false; ///< the last copy went there after an ASK
     };
 
-    /// A copy of the owner's grant is sent to the node.
-    void sent(reply_handler const* owner, protocol::grant_route::node to, bool asking) {
-        auto& r = all_[owner];
+    /// A copy of the grant is sent to the node.
+    void sent(grant_id const& grant, protocol::grant_route::node to, bool asking) {
+        auto& r = all_[grant];
         r.route.grant_sent(to);
         r.asking = asking;
         ++r.copies;
     }
     /// A copy was answered, or was not sent after all.
-    void ended(reply_handler const* owner) noexcept {
-        auto const at = all_.find(owner);
+    void ended(grant_id const& grant) noexcept {
+        auto const at = all_.find(grant);
         if (at != all_.end() && --at->second.copies == 0) all_.erase(at);
     }
-    /// The owner submits its release. Returns the node that it goes to.
-    destination release(reply_handler const* owner, protocol::grant_route::node slot_owner) {
-        auto const at = all_.find(owner);
+    /// The release is submitted. Returns the node that it goes to.
+    destination release(grant_id const& grant, protocol::grant_route::node slot_owner) {
+        auto const at = all_.find(grant);
         if (at == all_.end()) return {.node = slot_owner};
         auto const to = at->second.route.release(slot_owner);
         return {.node = to, .asking = at->second.asking};
@@ -46,7 +46,7 @@ private:
         std::uint16_t copies = 0;
         bool asking = false;
     };
-    boost::unordered_flat_map<reply_handler const*, entry> all_;
+    boost::unordered_flat_map<grant_id, entry> all_;
 };
 
 } // namespace holdfast::redis

@@ -12,9 +12,11 @@
 #include "redis/wire/lock_command.hpp"
 #include "redis/wire/reply_handler.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,9 @@ public:
     virtual bool is_new_server(unsigned instance, std::string_view run_id) = 0;
     /// The server says that a tracked key has changed.
     virtual void on_push(unsigned instance, std::string_view key) = 0;
+    /// A refused try of this client has written the key, and has undone that. With NOLOOP this ends
+    /// registrations for the key without a push.
+    virtual void on_own_write(unsigned /*instance*/, std::string_view /*key*/) {}
     /// The server says that any key may have changed.
     virtual void on_push_for_all(unsigned instance) = 0;
     /// The instance cannot grant a new lock any more, or does not push changes any more.
@@ -104,6 +109,10 @@ public:
     virtual bool connected() const = 0;
     /// False for a Cluster whose node for the key cannot be asked now.
     virtual bool serves(std::string_view /*key*/) const { return true; }
+    /// The same for each of these keys.
+    bool serves_all(std::span<std::string_view const> keys) const {
+        return std::ranges::all_of(keys, [this](auto key) { return serves(key); });
+    }
     /// True for a Cluster. A key that migrates is deleted at its old node, and pushed as changed.
     virtual bool moves_keys() const { return false; }
     /// The servers to scan for all keys.

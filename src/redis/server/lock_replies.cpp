@@ -41,6 +41,7 @@ lock_replies::lock_replies(connection_state& state, server_monitor& server,
 
 void lock_replies::begin() {
     taken_over_ = false;
+    taught_ = nullptr;
     expiry_.begin();
 }
 
@@ -285,6 +286,11 @@ void lock_replies::send_again(pending_command c, rewording again) {
     }
     // A command that sets the key must not come after the release that undoes it.
     if (!protocol::only_reads(c.command) && !c.owner->still_wants(c.command)) {
+        // Otherwise an instance that answers last would never learn the script, and never vote.
+        if (again == rewording::whole_script && taught_ != &c.owner->kind()) {
+            taught_ = &c.owner->kind();
+            load_scripts(*taught_);
+        }
         return fail(c, protocol::verdict::unsent, errc{});
     }
     if (again == rewording::load_scripts) load_scripts(c.owner->kind());

@@ -75,6 +75,7 @@ private:
     pending_releases& pending_;
     expiry_check expiry_;
     lock_reply reply_;
+    lock_kind const* taught_ = nullptr; ///< its scripts were loaded last on this connection
     bool taken_over_ = false; ///< another server gets the command whose replies are being read
 };
 

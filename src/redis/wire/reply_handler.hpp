@@ -9,9 +9,11 @@
 #include "protocol/messages.hpp"
 #include "redis/wire/token.hpp"
 
+#include <boost/container_hash/hash.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -80,6 +82,20 @@ struct answer {
     std::optional<std::string_view> value{};
 };
 
+class reply_handler;
+
+/// Identifies the grant of some keys, and their release: in a Cluster the release follows the
+/// grant.
+struct grant_id {
+    reply_handler const* owner = nullptr;
+    unsigned slot = 0; ///< of several slots, else 0
+
+    friend bool operator==(grant_id const&, grant_id const&) = default;
+    friend std::size_t hash_value(grant_id const& id) {
+        return boost::hash<reply_handler const*>()(id.owner) + id.slot;
+    }
+};
+
 class reply_handler {
 public:
     reply_handler() = default;
@@ -88,6 +104,7 @@ public:
 
     /// The kind of the lock: it words all commands of the operation, and reads the replies.
     virtual lock_kind const& kind() const noexcept { return exclusive_key; }
+    virtual grant_id grant() const noexcept { return {.owner = this}; }
     virtual command_args arguments(protocol::command) const noexcept = 0;
     /// True if the command is still wanted. Called when a server did not know the script of a
     /// command, before the command is sent again.

@@ -179,10 +179,8 @@ void acquirer::leave(operation& op, errc cause) {
         call.queue->machine.leave(op);
         return fail(op, cause);
     }
-    auto const lock = call.lock;
     protocol::key_line::leave(op);
     fail(op, cause);
-    if (!in_use(lock->key())) freed(*lock); // it was about to join the queue
 }
 
 // The caller does not want the lock any more. A try that was made for this acquire goes on for the
@@ -215,18 +213,23 @@ void acquirer::fail(operation& op, errc cause) {
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& call = op.as<acquire_call>();
     auto const* const q = call.queue;
+    // Of several keys: the one that it waits for after it has taken others.
+    auto const* const turn = turn_if_any(op);
+    auto const* const taking = turn == nullptr ? nullptr : turn->taking();
+    auto const* const asks = taking == nullptr ? q : taking->as<acquire_call>().queue;
     round_record const nothing;
-    auto const& round = q != nullptr ? q->round : nothing;
+    auto const& round = asks != nullptr ? asks->round : nothing;
     auto const one_key = call.lock->keys().empty() ? call.lock->key() : call.lock->keys().front();
     report_input input{.key = call.lock->key(),
                        .keys = call.lock->keys(),
+                       .awaited = asks == q ? std::string_view() : asks->key(),
                        .adopts = op.adopts,
                        .waited = turn_.time() - call.started(),
                        .asked = {},
                        .round = round,
                        .instances = instances_.snapshots(round, one_key)};
     if (q != nullptr) input.attempts = q->machine.counts().tries - call.tries_before;
-    if (q != nullptr && q->machine.trying()) input.asked = q->tenure->machine.maybe_held();
+    if (asks != nullptr && asks->machine.trying()) input.asked = asks->tenure->machine.maybe_held();
     if (auto const* const t = holder_here(op); t != nullptr) {
         auto const left = std::max(t->machine.deadline() - turn_.time(), protocol::duration(0));
         input.held_here = {.instances = t->machine.maybe_held(),
@@ -241,12 +244,16 @@ active_tenure* acquirer::holder_here(operation const& op) {
     if (call.queue != nullptr && call.queue->machine.held()) return call.queue->tenure.get();
     active_tenure* found = nullptr;
     if (!lines_.any()) return found;
+    auto const* const turn = turn_if_any(op);
+    auto mine = turn == nullptr ? std::size_t(0) : turn->taken.size();
     call.lock->for_each_key([&](std::string_view key) {
+        if (mine > 0) return void(--mine);
         if (found != nullptr) return;
         auto const* const q = keys_.find(key).queue();
         auto* const own = keys_.find(key).tenure();
         if (q == nullptr || q->machine.held()) found = own;
-        if (found == nullptr) found = tenure_of_set(key);
+        // Its own try is no holder.
+        if (found == nullptr && queue_of_set(key) != call.queue) found = tenure_of_set(key);
     });
     return found;
 }
@@ -264,6 +271,7 @@ void acquirer::settle(active_queue& q, lease_clock::time_point now) {
 bool acquirer::run(active_queue& q, lease_clock::time_point now) {
     using effect = protocol::queue_effect;
     for (;;) {
+        if (q.of_set) update_gate(q);
         auto const action = q.machine.next(now, instances_.voters());
         if (action.empty()) {
             schedule(q);
@@ -323,13 +331,14 @@ void acquirer::forget(active_queue& q) noexcept {
     leave_line(q);
     q.detach();
     keys_.erase(key_entry(q));
-    auto const lock = lines_.any() ? q.lock : nullptr;
     if (q.of_set) {
         end_lease_of(q);
         lines_.remove(q);
+        return put_back(q);
     }
+    auto const lock = lines_.any() ? q.lock : nullptr;
     put_back(q);
-    if (lock) freed(*lock);
+    if (lock) freed(lock->key());
 }
 
 void acquirer::put_back(active_queue& q) noexcept {
@@ -370,7 +379,7 @@ active_queue* acquirer::unfold(active_tenure& t) {
 void acquirer::forget(active_tenure& t) noexcept {
     keys_.erase(key_entry(t));
     active_tenure_ptr const last(&t, false);
-    if (lines_.any()) freed(*t.lock);
+    if (lines_.any() && t.lock->keys().empty()) freed(t.lock->key());
 }
 
 void acquirer::abandon() noexcept {
@@ -385,7 +394,7 @@ void acquirer::clear() noexcept {
         if (t.orphaned) std::unique_ptr<set_turn> const last(&t);
     }
     due_.clear();
-    out_of_line_.clear();
+    called_.clear();
     lines_.clear();
     line_.clear();
     queues_.for_each([](queue& q) {

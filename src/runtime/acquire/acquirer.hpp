@@ -225,8 +225,9 @@ private:
     void note_refusal(active_queue&);
     void leave_lines(set_turn&, detail::lock_state const&) noexcept;
     void give_up_set(operation&) noexcept;
-    void freed(detail::lock_state const&) noexcept;
-    void join_after_set(operation&);
+    void freed(std::string_view key) noexcept;
+    void join_after_sets(key_lines::line&);
+    void stop_taking(set_turn&);
     void proceed(set_turn&);
     void take_next_key(set_turn&);
     bool has_all_taken(set_turn const&) const;
@@ -257,7 +258,7 @@ private:
     boost::intrusive::list<set_turn, boost::intrusive::base_hook<due_hook>,
                            boost::intrusive::constant_time_size<false>>
         due_;
-    protocol::waiter_list out_of_line_;      ///< may join the queues of their keys
+    key_lines::called_list called_;
     protocol::duration round_trip_of_set_{}; ///< of a try for several keys
 };
 

@@ -9,7 +9,6 @@
 // What an event means for other queues waits for continue_turns(): no function that settle() calls
 // settles a queue.
 #include "runtime/acquire/acquirer.hpp"
-#include "runtime/lease/lease_record.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -26,7 +25,7 @@ void acquirer::start_set(operation& op) {
     auto& call = op.as<acquire_call>();
     auto const& lock = *call.lock;
     set_turn_owner& owner = *this;
-    auto made = std::make_unique<set_turn>(lock, owner);
+    auto made = std::make_unique<set_turn>(lock, static_cast<bool>(op.waits), owner);
     made->taken.reserve(lock.keys().size());
     made->op = &op;
     if (call.extras) made->adopted = std::move(call.extras->adopted);
@@ -72,7 +71,7 @@ bool acquirer::waits_in_line(operation& op) {
 /// The queue whose first waiter, or lease, is first in the line of the key; or null.
 active_queue* acquirer::queue_of_set(std::string_view key) const {
     auto const* const line = lines_.find(key);
-    if (line == nullptr || line->empty()) return nullptr;
+    if (line == nullptr || !line->has_places()) return nullptr;
     auto const& first = line->front();
     return first.ready ? static_cast<set_turn*>(first.turn)->queue : nullptr;
 }
@@ -83,35 +82,34 @@ active_tenure* acquirer::tenure_of_set(std::string_view key) const {
     return q == nullptr ? nullptr : q->tenure.get();
 }
 
-/// The queue of this lock is not in use any more.
-void acquirer::freed(detail::lock_state const& lock) noexcept {
-    if (!lines_.any() || !lock.keys().empty()) return;
-    auto* const line = lines_.find(lock.key());
+/// The queue of this key is not in use any more.
+void acquirer::freed(std::string_view key) noexcept {
+    auto* const line = lines_.find(key);
     if (line == nullptr) return;
     if (auto* const next = protocol::key_turn::freed(*line)) on_due(static_cast<set_turn&>(*next));
+    lines_.tidy(key);
 }
 
 void acquirer::leave_lines(set_turn& t, detail::lock_state const& lock) noexcept {
     t.due_hook::unlink();
-    auto const joins = [this](protocol::key_line&, protocol::waiter_list& waiters) {
-        auto const some = !waiters.empty();
-        out_of_line_.splice(out_of_line_.end(), waiters);
-        return some;
+    auto const called = [this](protocol::key_line& l) {
+        auto& line = static_cast<key_lines::line&>(l);
+        if (!line.is_linked()) called_.push_back(line);
     };
-    t.leave(joins, [this](protocol::key_turn& next) { on_due(static_cast<set_turn&>(next)); });
-    lines_.tidy(lock);
+    t.leave(called, [this](protocol::key_turn& next) { on_due(static_cast<set_turn&>(next)); });
+    for (auto const key : lock.keys()) lines_.tidy(key);
 }
 
 /// An acquire of several keys has failed. What it has, and the acquire of a key that is under way,
 /// end with its turn: see proceed().
 void acquirer::give_up_set(operation& op) noexcept {
     auto& call = op.as<acquire_call>();
-    auto* const turn = dynamic_cast<set_turn*>(call.extras.get());
+    auto* const turn = turn_if_any(op);
     if (turn == nullptr) return;
     turn->op = nullptr;
     turn->give_back();
     if (turn->entered()) leave_lines(*turn, *call.lock);
-    lines_.tidy(*call.lock);
+    for (auto const key : call.lock->keys()) lines_.tidy(key);
     if (turn->taking() == nullptr) return;
     turn->orphaned = true;
     (void)call.extras.release(); // NOLINT: proceed() destroys it
@@ -146,7 +144,6 @@ bool acquirer::end_lease_of(active_queue& q) noexcept {
 
 void acquirer::settle_set(active_queue& q, lease_clock::time_point now) {
     do {
-        update_gate(q);
         if (!run(q, now)) return;
     } while (!q.machine.held() && !q.machine.stands_back() && end_lease_of(q));
     auto* const turn = turn_of_front(q);
@@ -171,7 +168,7 @@ void acquirer::update_gate(active_queue& q) {
 void acquirer::note_refusal(active_queue& q) {
     if (q.machine.empty()) return;
     auto& turn = *turn_of_front(q);
-    if (turn.op == nullptr || !turn.op->waits) return;
+    if (!turn.op->waits) return;
     turn.approach.refused();
     turn.give_back();
 }
@@ -181,11 +178,11 @@ void acquirer::note_refusal(active_queue& q) {
 //
 
 void acquirer::continue_turns() {
-    while (!due_.empty() || !out_of_line_.empty()) {
-        if (!out_of_line_.empty()) {
-            auto& op = static_cast<operation&>(out_of_line_.front());
-            out_of_line_.pop_front();
-            join_after_set(op);
+    while (!due_.empty() || !called_.empty()) {
+        if (!called_.empty()) {
+            auto& line = called_.front();
+            called_.pop_front();
+            join_after_sets(line);
             continue;
         }
         auto& t = due_.front();
@@ -195,32 +192,33 @@ void acquirer::continue_turns() {
 }
 
 // As after a tenure of the queue itself, other processes get their turn first.
-void acquirer::join_after_set(operation& op) {
-    auto const& lock = op.as<acquire_call>().lock;
-    auto const hash = hash_of_key(lock->key());
-    auto const at = keys_.find(lock->key(), hash);
-    auto* q = at.is_folded() ? unfold(*at.tenure()) : at.queue();
-    if (q == nullptr) {
-        if (!turn_.attempt([&] { q = make_queue(lock, hash); })) {
-            auto const of = lock;
-            fail(op, errc::out_of_memory);
-            return freed(*of);
+void acquirer::join_after_sets(key_lines::line& first) {
+    std::string const key(first.key);
+    auto const hash = hash_of_key(key);
+    // The line goes with its last acquire.
+    for (auto* l = &first; l != nullptr && l->has_called(); l = lines_.find(key)) {
+        auto& op = static_cast<operation&>(l->take_called());
+        auto const at = keys_.find(key, hash);
+        auto* q = at.is_folded() ? unfold(*at.tenure()) : at.queue();
+        if (q == nullptr) {
+            auto const& lock = op.as<acquire_call>().lock;
+            if (!turn_.attempt([&] { q = make_queue(lock, hash); })) {
+                fail(op, errc::out_of_memory);
+                continue;
+            }
+            q->machine.follows(turn_.time(), round_trip_of_set_);
         }
-        q->machine.follows(turn_.time(), round_trip_of_set_);
+        join(op, *q);
     }
-    join(op, *q);
+    // All of them may have left, or failed.
+    if (!in_use(key)) freed(key);
 }
 
 void acquirer::proceed(set_turn& t) {
     auto const now = turn_.time();
     if (t.orphaned) {
         std::unique_ptr<set_turn> const last(&t);
-        auto* const taking = t.taking();
-        if (taking == nullptr) return;
-        auto* const q = taking->as<acquire_call>().queue;
-        leave(*taking, errc::cancelled);
-        if (q != nullptr) settle(*q, now);
-        return;
+        return stop_taking(t);
     }
     if (t.op == nullptr || !t.first_everywhere() || turn_of_front(*t.queue) != &t) return;
     auto& q = *t.queue;
@@ -233,6 +231,7 @@ void acquirer::proceed(set_turn& t) {
     if (!t.taken.empty() && !has_all_taken(t)) {
         t.give_back();
         t.approach.start_over();
+        stop_taking(t);
     }
     if (t.approach.step() == set_step::in_order) {
         if (t.may_take_key()) take_next_key(t);
@@ -240,6 +239,16 @@ void acquirer::proceed(set_turn& t) {
     }
     if (t.approach.step() == set_step::conversion && t.prior.empty()) begin_conversion(t);
     settle(q, now);
+}
+
+/// The acquire of a key that is under way ends.
+void acquirer::stop_taking(set_turn& t) {
+    auto* const taking = t.taking();
+    if (taking == nullptr) return;
+    t.abandon_key();
+    auto* const q = taking->as<acquire_call>().queue;
+    leave(*taking, errc::cancelled);
+    if (q != nullptr) settle(*q, turn_.time());
 }
 
 bool acquirer::has_all_taken(set_turn const& t) const {
@@ -281,16 +290,15 @@ void acquirer::take_next_key(set_turn& t) {
 // From now on the instances that have all keys give them the token of the lease, so an extension of
 // one of them would fail there.
 void acquirer::begin_conversion(set_turn& t) {
+    auto const keys = t.op->as<acquire_call>().lock->keys();
     auto const ready = turn_.attempt([&] {
-        t.prior.reserve(t.taken.size());
-        for (auto const& l : t.taken) {
-            auto& tenure = *static_cast<lease_record&>(*l).tenure;
-            t.prior.emplace_back(tenure.token_text(random_.label()).view());
-        }
+        t.prior.reserve(keys.size());
+        for (auto const key : keys)
+            t.prior.emplace_back(keys_.find(key).tenure()->token_text(random_.label()).view());
     });
     if (!ready) return leave(*t.op, errc::out_of_memory);
-    for (auto const& l : t.taken) {
-        auto& tenure = *static_cast<lease_record&>(*l).tenure;
+    for (auto const key : keys) {
+        auto& tenure = *keys_.find(key).tenure();
         tenure.converted = true;
         tenure.machine.stop_renewing();
     }

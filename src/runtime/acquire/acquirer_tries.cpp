@@ -117,6 +117,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
                                  protocol::spread_renewal_period(options.ttl, spread));
     // No other client can need the votes that an adoption asks for, so it waits for late ones too.
     if (!op.adopts) t.machine.set_usual(instances_.round_trips());
+    if (q.of_set) t.machine.of_several_keys();
     t.adopts = op.adopts;
     t.fair = q.machine.is_fair();
     t.converted = false;

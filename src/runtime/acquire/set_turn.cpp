@@ -10,16 +10,22 @@ set_turn::~set_turn() {
 
 void set_turn::on_acquired(errc cause, detail::lease_ref lease) noexcept {
     taking_ = false;
-    failure_ = cause;
-    if (lease) {
-        taken.push_back(std::move(lease));
-        approach.took_key();
+    if (!abandoned_) {
+        failure_ = cause;
+        if (lease) {
+            taken.push_back(std::move(lease));
+            approach.took_key();
+        }
     }
     owner_.on_due(*this);
 }
 
 set_turn& turn_of(operation const& op) noexcept {
     return static_cast<set_turn&>(*op.as<acquire_call>().extras);
+}
+
+set_turn* turn_if_any(operation const& op) noexcept {
+    return dynamic_cast<set_turn*>(op.as<acquire_call>().extras.get());
 }
 
 set_turn* turn_of_front(active_queue const& q) noexcept {

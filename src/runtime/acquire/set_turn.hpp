@@ -16,6 +16,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_node_map.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -54,8 +55,10 @@ class set_turn final : public acquire_extras,
                        public turn_hook,
                        private acquire_owner {
 public:
-    set_turn(detail::lock_state const& of, set_turn_owner& told)
-        : approach(static_cast<unsigned>(of.keys().size()), of.options().patience)
+    /// One that does not wait asks for all keys at once, and goes no further.
+    set_turn(detail::lock_state const& of, bool waits, set_turn_owner& told)
+        : approach(static_cast<unsigned>(of.keys().size()),
+                   waits ? of.options().patience : std::max(1U, of.options().patience))
         , owner_(told)
         , places_(std::make_unique<protocol::key_place[]>(of.keys().size()))
         , size_(of.keys().size()) {}
@@ -76,8 +79,11 @@ public:
                                      .extras = std::move(extras)};
         member_->stage = operation_stage::starting;
         taking_ = true;
+        abandoned_ = false;
         return *member_;
     }
+    /// Its result does not count any more.
+    void abandon_key() { abandoned_ = true; }
     /// The acquire of a key that is under way, or null.
     operation* taking() const { return taking_ ? member_.get() : nullptr; }
     /// The error of the last acquire of a key; once.
@@ -107,23 +113,36 @@ private:
     std::unique_ptr<operation> member_;
     errc failure_{};
     bool taking_ = false;
+    bool abandoned_ = false;
 };
 
 /// The turn of the first waiter of a queue of several keys, or null.
 set_turn* turn_of_front(active_queue const&) noexcept;
 /// The turn of an acquire of several keys.
 set_turn& turn_of(operation const&) noexcept;
+/// The same, or null for another acquire, and for an adoption.
+set_turn* turn_if_any(operation const&) noexcept;
 
 /// The lines of the keys that locks on several keys want or have in this process, and the places
 /// that their leases keep.
 class key_lines {
 public:
+    using called_hook = boost::intrusive::list_base_hook<
+        boost::intrusive::tag<struct in_called_lines>,
+        boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+    /// The hook is linked while acquires of the key may join its queue.
+    struct line final : protocol::key_line, called_hook {
+        std::string_view key;
+    };
+    using called_list = boost::intrusive::list<line, boost::intrusive::base_hook<called_hook>,
+                                               boost::intrusive::constant_time_size<false>>;
+
     bool any() const { return !lines_.empty(); }
-    protocol::key_line* find(std::string_view key) {
+    line* find(std::string_view key) {
         auto const at = lines_.find(key);
         return at == lines_.end() ? nullptr : &at->second;
     }
-    protocol::key_line const* find(std::string_view key) const {
+    line const* find(std::string_view key) const {
         auto const at = lines_.find(key);
         return at == lines_.end() ? nullptr : &at->second;
     }
@@ -131,18 +150,18 @@ public:
     template <class InUse>
     void enter(set_turn& t, detail::lock_state const& of, InUse&& in_use) {
         auto const keys = of.keys();
-        for (auto const key : keys) lines_.try_emplace(std::string(key));
-        std::size_t i = 0;
+        for (auto const key : keys) {
+            auto const at = lines_.try_emplace(std::string(key)).first;
+            at->second.key = at->first;
+        }
         t.key_turn::enter(
             t.places(), [&](std::size_t n) -> protocol::key_line& { return *find(keys[n]); },
-            [&](protocol::key_line&) { return in_use(keys[i++]); });
+            [&](protocol::key_line& l) { return in_use(static_cast<line&>(l).key); });
     }
-    /// Forgets the lines of these keys in which nobody stands any more.
-    void tidy(detail::lock_state const& of) noexcept {
-        for (auto const key : of.keys()) {
-            auto const at = lines_.find(key);
-            if (at != lines_.end() && at->second.empty()) lines_.erase(at);
-        }
+    /// Forgets the line of this key if nobody stands there any more.
+    void tidy(std::string_view key) noexcept {
+        auto const at = lines_.find(key);
+        if (at != lines_.end() && at->second.empty()) lines_.erase(at);
     }
 
     //
@@ -158,7 +177,7 @@ public:
     }
 
     void clear() noexcept {
-        for (auto& [key, line] : lines_) line.clear();
+        for (auto& [key, each] : lines_) each.clear();
         holders_.clear();
         lines_.clear();
     }
@@ -171,7 +190,7 @@ private:
         }
     };
 
-    boost::unordered_node_map<std::string, protocol::key_line, text_hash, std::equal_to<>> lines_;
+    boost::unordered_node_map<std::string, line, text_hash, std::equal_to<>> lines_;
     boost::unordered_flat_map<active_queue*, std::unique_ptr<set_turn>> holders_;
 };
 

@@ -178,6 +178,9 @@ private:
             watcher_.on_push(instance, key);
         });
     }
+    void on_own_write(unsigned instance, std::string_view key) override {
+        turn_.run([&] { watcher_.on_own_write(instance, key); });
+    }
     void on_push_for_all(unsigned instance) override {
         turn_.run([&] {
             acquirer_.on_push_for_all(instance);

@@ -3,6 +3,7 @@
 #include <holdfast/testing/instance.hpp>
 
 #include "integration/sections.hpp"
+#include "support/redis_cli.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -192,6 +193,16 @@ BOOST_AUTO_TEST_CASE(a_cancellation_ends_a_pause) {
     BOOST_REQUIRE(a.until([&] { return c.end.done; }));
     BOOST_TEST(is_cancellation(c.end.code()), c.end.code().message());
     BOOST_TEST(c.troubles.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_ends_it) {
+    holdfast::testing::instance one;
+    test_client a({one.address()});
+    redis_cli(one.address().port()).command({"RPUSH", "leader", "v"});
+    candidate c(a);
+    BOOST_REQUIRE(a.until([&] { return c.end.done; }));
+    BOOST_TEST((c.end.code() == errc::wrong_type), c.end.code().message());
+    BOOST_TEST(c.troubles.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_permanent_error_is_told_and_tried_again) {

@@ -36,15 +36,14 @@ struct lines {
     /// Returns the keys of the turns that are first everywhere since.
     std::string leave(turn& t) {
         std::string ready;
-        t.leave(
-            [&](key_line& l, waiter_list& waiters) {
-                auto const some = !waiters.empty();
-                waiters.clear();
-                if (some) in_use.insert(name_of(l));
-                return some;
-            },
-            [&](key_turn& next) { ready += static_cast<turn&>(next).keys + ' '; });
+        t.leave([&](key_line& l) { called += name_of(l); },
+                [&](key_turn& next) { ready += static_cast<turn&>(next).keys + ' '; });
         return ready;
+    }
+    /// Those that are called join the queue of their key.
+    void join(char key) {
+        while (all[key].has_called()) all[key].take_called();
+        in_use.insert(key);
     }
     std::string freed(char key) {
         in_use.erase(key);
@@ -59,6 +58,7 @@ struct lines {
 
     std::map<char, key_line> all;
     std::set<char> in_use;
+    std::string called;
     std::vector<std::unique_ptr<turn>> turns;
 };
 
@@ -111,12 +111,18 @@ BOOST_AUTO_TEST_CASE(acquires_of_one_key_wait_behind_and_go_before_those_that_co
     l.all['a'].wait_behind(one);
     auto& ac = l.enter("ac");
     l.all['a'].wait_behind(two);
-    // `one` has the key `a` now, so the next must wait.
+    // `one` comes next for the key `a`.
     BOOST_TEST(l.leave(ab).empty());
+    BOOST_TEST(l.called == "a");
+    BOOST_TEST(!ac.first_everywhere());
+    BOOST_TEST(l.freed('a').empty()); // it has not joined the queue yet
+    l.join('a');
     BOOST_TEST(!ac.first_everywhere());
     BOOST_TEST(two.is_linked());
     BOOST_TEST(l.freed('a') == "ac");
     l.leave(ac);
+    BOOST_TEST(l.called == "aa");
+    l.join('a');
     BOOST_TEST(!two.is_linked());
 }
 
@@ -135,7 +141,8 @@ BOOST_AUTO_TEST_CASE(a_place_that_is_given_up_leaves_its_waiters_behind_the_one_
     BOOST_TEST(!one.is_linked());
     BOOST_TEST(two.is_linked());
     BOOST_TEST(l.leave(ab).empty());
-    BOOST_TEST(l.in_use.contains('a'));
+    BOOST_TEST(l.called == "a");
+    l.join('a');
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_goes_on_to_the_same_keys_right_behind) {
@@ -157,7 +164,37 @@ BOOST_AUTO_TEST_CASE(a_lease_goes_on_to_the_same_keys_right_behind) {
     two.hand_over_to(three);
     BOOST_TEST(three.first_everywhere());
     BOOST_TEST(l.leave(three).empty());
+    l.join('b');
     BOOST_TEST(!w.is_linked());
+}
+
+// The queue of `c` belongs to an acquire that is in no line.
+BOOST_AUTO_TEST_CASE(a_place_that_was_never_ready_leaves_none_ready_behind_it) {
+    lines l;
+    l.in_use = {'c'};
+    auto& one = l.enter("ac");
+    auto& two = l.enter("bc");
+    BOOST_TEST(l.leave(one).empty());
+    BOOST_TEST(!two.first_everywhere());
+    BOOST_TEST(l.freed('c') == "bc");
+    l.leave(two);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_is_called_goes_before_all_that_come_later) {
+    lines l;
+    waiter one, two;
+    auto& ab = l.enter("ab");
+    l.all['a'].wait_behind(one);
+    l.leave(ab);
+    l.all['a'].wait_behind(two);
+    auto& ac = l.enter("ac");
+    BOOST_TEST(!ac.first_everywhere());
+    BOOST_TEST(&l.all['a'].take_called() == &one);
+    BOOST_TEST(&l.all['a'].take_called() == &two);
+    l.in_use.insert('a');
+    BOOST_TEST(!ac.first_everywhere());
+    BOOST_TEST(l.freed('a') == "ac");
+    l.leave(ac);
 }
 
 BOOST_AUTO_TEST_CASE(a_waiter_for_one_key_is_not_passed_by_a_hand_over) {
@@ -169,6 +206,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_one_key_is_not_passed_by_a_hand_over) {
     BOOST_TEST(!one.is_followed_by(two));
     l.leave(one);
     BOOST_TEST(!two.first_everywhere());
+    l.join('b');
     l.leave(two);
 }
 

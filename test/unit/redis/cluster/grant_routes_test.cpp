@@ -10,8 +10,8 @@ reply_handler const* handler(std::uintptr_t n) {
     return reinterpret_cast<reply_handler const*>(n); // compared only
 }
 
-auto const* const a = handler(16);
-auto const* const b = handler(32);
+grant_id const a{.owner = handler(16)};
+grant_id const b{.owner = handler(32)};
 
 } // namespace
 
@@ -34,6 +34,20 @@ BOOST_AUTO_TEST_CASE(a_release_follows_the_last_copy_of_its_grant) {
     BOOST_TEST(r.release(a, 3).node == 2);
     BOOST_TEST(r.release(a, 3).asking);
     BOOST_TEST(r.release(b, 3).node == 3);
+}
+
+// Keys of two slots: each part of the release follows its part of the grant.
+BOOST_AUTO_TEST_CASE(the_grants_of_one_owner_in_two_slots_are_apart) {
+    holdfast::redis::grant_routes r;
+    grant_id const there{.owner = a.owner, .slot = 7};
+    grant_id const here{.owner = a.owner, .slot = 8};
+    r.sent(there, 1, false);
+    r.sent(here, 2, false);
+    BOOST_TEST(r.release(there, 3).node == 1);
+    BOOST_TEST(r.release(here, 3).node == 2);
+    r.ended(here);
+    BOOST_TEST(r.release(there, 3).node == 1);
+    BOOST_TEST(r.release(here, 3).node == 3);
 }
 
 BOOST_AUTO_TEST_CASE(two_grants_of_one_owner_count_until_both_have_ended) {
