@@ -40,8 +40,6 @@ protected:
     void check_clean(unsigned t) {
         auto const& its = tenures_[t];
         if (!its.over || its.dead || its.pending != 0 || stays_.contains(t)) return;
-        // The protocol takes such an answer for one that says that nothing is left there.
-        if (partly_.contains(t)) return;
         for (auto const& i : instances_) {
             for (auto const k : its.keys) {
                 if (i.keys[k].keeps(t, now()))

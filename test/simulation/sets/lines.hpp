@@ -40,7 +40,6 @@ protected:
         plan_end(a);
     }
     void start(actor& a) override {
-        if (parts_.joins_in_order) continue_turns(a.process);
         begin_acquire(a);
         if (a.set) return start_set(a);
         if (waits_in_line(a)) return;
@@ -75,7 +74,8 @@ protected:
     }
     bool waits_in_line(actor& a) {
         auto& line = clients_[a.process].lines[a.keys.front()];
-        if (line.empty() || !parts_.keeps_order) return false;
+        auto const nobody_waits = parts_.joins_in_order ? line.empty() : !line.has_places();
+        if (nobody_waits || !parts_.keeps_order) return false;
         if (!a.waits) {
             ++seen_.refused;
             fail_acquire(a);
@@ -135,9 +135,7 @@ protected:
             return fail_acquire(a);
         }
         protocol::key_line::leave(a);
-        auto const key = a.keys.front();
         fail_acquire(a);
-        if (!in_use(a.process, key)) freed(a.process, key); // it was about to join the queue
     }
     void fail_acquire(actor& a) {
         if (a.owner != nullptr) return on_acquired(a, nobody);
@@ -188,19 +186,18 @@ protected:
             on_due(static_cast<set_turn&>(*next));
     }
     void leave_lines(set_turn& t, unsigned p) {
-        auto& out = clients_[p].out_of_line;
-        std::vector<protocol::key_line*> used; // the queues of their keys are in use, or soon
+        std::vector<unsigned> used; // keys: the place of the turn is first, and not ready
         for (unsigned n = 0; n < t.q->keys.size(); ++n) {
-            auto& l = clients_[p].lines[t.q->keys[n]];
-            if (&l.front() == &t.places[n] && !t.places[n].ready) used.push_back(&l);
+            auto const k = t.q->keys[n];
+            if (&clients_[p].lines[k].front() == &t.places[n] && !t.places[n].ready)
+                used.push_back(k);
         }
-        auto const joins = [&](protocol::key_line& l, protocol::waiter_list& waiters) {
-            auto const some = !waiters.empty();
-            out.splice(out.end(), waiters);
-            return some ||
-                   (parts_.tells_use && std::find(used.begin(), used.end(), &l) != used.end());
+        auto const called = [&](protocol::key_line& l) {
+            clients_[p].called.push_back(key_of(p, l));
         };
-        t.leave(joins, [this](protocol::key_turn& next) { on_due(static_cast<set_turn&>(next)); });
+        t.leave(called, [this](protocol::key_turn& next) { on_due(static_cast<set_turn&>(next)); });
+        if (!parts_.tells_use)
+            for (auto const k : used) freed(p, k);
         if (parts_.one_order && parts_.keeps_order) return;
         for (auto& other : turns_) {
             if (other.op != nullptr && other.entered() && other.op->process == p) on_due(other);
@@ -271,11 +268,11 @@ protected:
 
     void continue_turns(unsigned p) override {
         auto& me = clients_[p];
-        while (!me.due.empty() || !me.out_of_line.empty()) {
-            if (!me.out_of_line.empty()) {
-                auto& a = static_cast<actor&>(me.out_of_line.front());
-                me.out_of_line.pop_front();
-                join_after_set(a);
+        while (!me.due.empty() || !me.called.empty()) {
+            if (!me.called.empty()) {
+                auto const key = me.called.front();
+                me.called.pop_front();
+                join_after_sets(p, key);
                 continue;
             }
             auto& t = *me.due.front();
@@ -284,12 +281,17 @@ protected:
             proceed(t, p);
         }
     }
-    void join_after_set(actor& a) {
-        auto const fresh = find_queue(a.process, false, a.keys) == nullptr;
-        auto& q = queue_for(a.process, false, a.keys);
-        if (fresh) q.machine->follows(local(a.process), clients_[a.process].round_trip_of_set);
-        join(a, q);
-        settle(q);
+    void join_after_sets(unsigned p, unsigned key) {
+        auto& line = clients_[p].lines[key];
+        while (line.has_called()) {
+            auto& a = static_cast<actor&>(line.take_called());
+            auto const fresh = find_queue(p, false, a.keys) == nullptr;
+            auto& q = queue_for(p, false, a.keys);
+            if (fresh) q.machine->follows(local(p), clients_[p].round_trip_of_set);
+            join(a, q);
+            settle(q);
+        }
+        if (!in_use(p, key)) freed(p, key);
     }
     void proceed(set_turn& t, unsigned p) {
         if (t.orphaned) {

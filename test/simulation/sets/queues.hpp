@@ -114,7 +114,7 @@ protected:
         me.due.clear();
         me.unsettled.clear();
         me.dropped.clear();
-        me.out_of_line.clear();
+        me.called.clear();
         for (unsigned k = 0; k < keys_; ++k) me.lines[k].clear();
         for (auto& [name, q] : me.queues) {
             q->tenure = nobody;
@@ -321,7 +321,7 @@ protected:
         auto* const q = find_queue(p, false, {key});
         auto const woken = q != nullptr && q->machine && push(*q, i);
         auto& line = clients_[p].lines[key];
-        auto* const set = line.empty() || !line.front().ready
+        auto* const set = !line.has_places() || !line.front().ready
                               ? nullptr
                               : static_cast<set_turn*>(line.front().turn)->q;
         return (set != nullptr && set->machine && push(*set, i)) || woken;

@@ -53,9 +53,6 @@ protected:
         case command::scan:
             break;
         }
-        if (m.said == verdict::no && (m.op == command::extend || m.op == command::raise) &&
-            is_owner(i, m.tenure, false))
-            partly_.insert(m.tenure);
         if (ghost) ++seen_.ghosts;
         if (ghost && changed) stays_.insert(m.tenure);
         return true;

@@ -47,6 +47,7 @@ struct set_parts {
     bool joins_in_order = true; ///< an acquire that comes now lets those out of line go first
     bool tells_use = true;      ///< of a key whose first place is given up
     bool tries_together = true; ///< also with a patience of 0, if the acquire does not wait
+    bool tells_parts = true;    ///< an instance without one of the keys may have others
     bool calls_off = true;      ///< the acquire of the next key, when a key that was taken is lost
     bool asks_each_time = true; ///< whether the first waiter of a queue may try
     bool heals_held_alone = true;

@@ -165,7 +165,7 @@ struct client : test::client<connection> {
     std::map<std::pair<bool, key_list>, queue*> queues;
     std::unique_ptr<protocol::key_line[]> lines; ///< by key
     std::deque<set_turn*> due;
-    protocol::waiter_list out_of_line;
+    std::deque<unsigned> called; ///< keys of lines whose acquires may join their queues
     std::vector<queue*> unsettled;
     std::vector<unsigned> dropped; ///< leases of tenures, of which nobody has told the keeper yet
     duration round_trip_of_set{};
@@ -301,9 +301,8 @@ protected:
     std::deque<set_turn> turns_;
     std::deque<queue> queues_;
     std::deque<tenure_state> tenures_;
-    std::set<unsigned> holding_; ///< tenures that were won and are not over
-    std::set<unsigned> stays_;   ///< tokens of which a ghost has set a key
-    std::set<unsigned> partly_;  ///< tenures that an instance has told that it has not all keys
+    std::set<unsigned> holding_;                  ///< tenures that were won and are not over
+    std::set<unsigned> stays_;                    ///< tokens of which a ghost has set a key
     std::vector<std::set<std::uint64_t>> issued_; ///< fences of each key
     std::vector<std::uint64_t> greatest_;
     true_time calm_from_ = 0, stop_at_ = 0;

@@ -40,6 +40,7 @@ protected:
         auto& its = tenures_.emplace_back(
             tenure_state{a.process, {size(), a.ttl, a.renewed, period}, a.keys, a.set});
         its.q = q;
+        if (a.set && parts_.tells_parts) its.machine.of_several_keys();
         if (a.fenced) its.machine.number_from(hint());
         for (auto const k : a.keys) its.floors.push_back(greatest_[k]);
         return t;
