@@ -43,4 +43,55 @@ BOOST_AUTO_TEST_CASE(in_a_cluster_with_keys_of_one_slot) {
     BOOST_TEST(c.lost == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(in_a_cluster_with_keys_of_different_slots) {
+    cluster_group cluster;
+    key_names const keys{cluster.key_on(0, "x"), cluster.key_on(1, "y"), cluster.key_on(2, "z")};
+    set_crowd c({address_of(cluster)}, in_order, 2, keys);
+    c.goes_on(300);
+    c.stops();
+    BOOST_TEST(c.lost == 0U);
+    for (std::size_t i = 0; i < keys.size(); ++i) BOOST_TEST(!cluster.cli(i).exists(keys[i]));
+}
+
+BOOST_AUTO_TEST_CASE(a_refused_set_leaves_nothing_in_any_slot) {
+    cluster_group cluster;
+    test_client one(address_of(cluster)), two(address_of(cluster));
+    one.runs_with(two);
+    key_names const keys{cluster.key_on(0, "x"), cluster.key_on(1, "y"), cluster.key_on(2, "z")};
+    BOOST_REQUIRE(one.all_up());
+    BOOST_REQUIRE(two.all_up());
+    auto held = one.hold(keys[1], long_lived);
+    auto const [e, none] = acquire_all(two, keys, long_lived, try_now);
+    BOOST_TEST((e == errc::contended), e.what());
+    BOOST_TEST(contains(e.what(), keys[1] + "\" held"), e.what());
+    for (auto const i : {0U, 2U})
+        BOOST_TEST(two.until([&] { return !cluster.cli(i).exists(keys[i]); }));
+    BOOST_TEST(one.releases(held));
+    auto [f, all] = acquire_all(two, keys, {.ttl = 60s, .fencing = true});
+    BOOST_REQUIRE_MESSAGE(!f, f.what());
+    auto const fence = all.fence();
+    BOOST_TEST(fence > 0U);
+    BOOST_TEST(!two.extend(all));
+    BOOST_TEST(two.releases(all));
+    // One fence, which counts for each key.
+    for (auto const& key : keys) {
+        auto single = one.hold(key, {.ttl = 60s, .fencing = true});
+        BOOST_TEST(single.fence() > fence);
+        BOOST_TEST(one.releases(single));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(on_a_mix_of_deployments) {
+    sentinel_group sentinels;
+    cluster_group cluster;
+    fleet servers(1);
+    auto all = addresses_of(servers);
+    all.push_back(address(sentinels.url()));
+    all.push_back(address_of(cluster).front());
+    set_crowd c(all, in_order, 2);
+    c.goes_on(300);
+    c.stops();
+    BOOST_TEST(c.lost == 0U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

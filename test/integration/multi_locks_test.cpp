@@ -2,6 +2,7 @@
 #include <holdfast/with_lock.hpp>
 
 #include "integration/client_group.hpp"
+#include "integration/foreign_client.hpp"
 #include "integration/sections.hpp"
 #include "integration/test_client.hpp"
 
@@ -350,6 +351,77 @@ BOOST_AUTO_TEST_CASE(a_minority_that_lost_a_key_gets_it_back) {
     (void)redis_cli(servers[1]).del("b");
     BOOST_TEST(client.sees(servers, "b", true));
     BOOST_TEST(held.held());
+}
+
+BOOST_AUTO_TEST_CASE(foreign_locks_on_one_of_the_keys_are_excluded_and_exclude) {
+    fleet servers(3);
+    test_client client(servers);
+    foreign_client other(servers);
+    other.hold("b");
+    attempt_at both(multi(client, {"a", "b"}), try_now);
+    BOOST_REQUIRE(client.until([&] { return both.over; }));
+    BOOST_TEST((both.result == errc::contended), both.result.what());
+    BOOST_TEST(copies(servers, "a") == 0U);
+    other.del_by_script("b");
+    auto held = hold_all(client, {"a", "b"});
+    // A server that has just learned the script may get the keys with the first extension.
+    for (auto const* const key : {"a", "b"}) {
+        std::size_t granted = 0;
+        for (std::size_t i = 0; i < servers.size(); ++i)
+            granted += redis_cli(servers[i]).set_if_absent(key, foreign_client::token, 60s) ? 1 : 0;
+        BOOST_TEST(granted <= 1U);
+    }
+    BOOST_TEST(client.releases(held));
+}
+
+BOOST_AUTO_TEST_CASE(keys_without_a_ttl_on_different_minorities_keep_a_set_out) {
+    fleet servers(3);
+    test_client client(servers);
+    redis_cli(servers[0]).set("a", "dead");
+    redis_cli(servers[1]).set("b", "dead");
+    for (unsigned const patience : {0U, 1U, 1'000U}) {
+        attempt_at both(multi(client, {"a", "b"}, {.ttl = 60s, .patience = patience}),
+                        wait_for(300ms));
+        BOOST_REQUIRE(client.until([&] { return both.over; }));
+        BOOST_TEST((both.result == errc::wait_timeout), both.result.what());
+        // By the key for which it asked last.
+        auto const what = both.result.what();
+        BOOST_TEST((contains(what, "\"a\" held") || contains(what, "\"b\" held")), what);
+    }
+    // Each key can be locked alone.
+    for (auto const* const key : {"a", "b"}) {
+        auto held = client.hold(key);
+        BOOST_TEST(client.releases(held));
+    }
+    BOOST_TEST(redis_cli(servers[0]).del("a"));
+    (void)hold_all(client, {"a", "b"});
+}
+
+BOOST_AUTO_TEST_CASE(a_report_names_the_key_for_which_it_waits_in_order) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto held = one.hold("c");
+    attempt_at all(multi(two, {"a", "b", "c"}, {.ttl = 60s, .patience = 0}));
+    // For a, b and c, and again for c, after its refusal.
+    BOOST_REQUIRE(two.until([&] { return two.locks.stats().rounds >= 4; }));
+    all.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(two.until([&] { return all.over; }));
+    BOOST_TEST(contains(all.result.what(), "\"c\" held"), all.result.what());
+    BOOST_TEST(!contains(all.result.what(), "this client"), all.result.what());
+    BOOST_TEST(one.releases(held));
+}
+
+BOOST_AUTO_TEST_CASE(an_outage_is_not_told_as_a_lock_of_this_client) {
+    fleet servers(3);
+    servers.kill(3);
+    auto one_by_one = patient();
+    one_by_one.connect_timeout = 200ms;
+    test_client client(servers, one_by_one);
+    attempt_at both(multi(client, {"a", "b"}, {.ttl = 60s, .on_outage = outage_policy::fail}));
+    BOOST_REQUIRE(client.until([&] { return both.over; }));
+    BOOST_TEST((both.result == error_condition::unavailable), both.result.what());
+    BOOST_TEST(!contains(both.result.what(), "this client"), both.result.what());
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_others_left_on_different_minorities_do_not_block_for_ever) {

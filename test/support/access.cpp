@@ -48,7 +48,7 @@ rules line_keys(std::string_view prefix) {
 rules all(std::string_view prefix) {
     rules result = keys(prefix);
     for (auto const& more : {fence_keys(prefix), line_keys(prefix), locks, pushes, reports, lists,
-                             guards, fences, lines, replicas}) {
+                             guards, fences, lines, several_keys, replicas}) {
         append(result, more);
     }
     return result;

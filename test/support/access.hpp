@@ -23,6 +23,7 @@ inline rules const reports{"+pttl", "+type", "+getrange"};
 inline rules const lists{"+scan"};
 inline rules const fences{"+time"};
 inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem"};
+inline rules const several_keys{"+exists", "+mget"};
 inline rules const replicas{"+wait"};
 inline rules const cluster{"+cluster|slots", "+cluster|info", "+cluster|nodes", "+asking"};
 inline rules const guards{"+time", "+config|get", "+ping"};

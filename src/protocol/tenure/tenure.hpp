@@ -59,7 +59,6 @@ public:
     /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
-    /// To be called before the first round.
     void of_several_keys() { presence_.of_several_keys(); }
     /// The tenure was won elsewhere, with this number (0: none). To be called when it is held. Any
     /// instance that has not denied the key may have it, also if it was not asked.

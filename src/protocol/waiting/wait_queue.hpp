@@ -62,22 +62,16 @@ public:
     /// Whether the processes get the key in the order in which they came.
     void is_fair(bool fair) { line_.fair(fair); }
     bool is_fair() const { return line_.fair(); }
-    /// False: others have the next turn for one of the keys (key_line.hpp), so the first waiter
-    /// must wait, and a tenure is not handed over.
-    void may_try(bool may) { may_try_ = may; }
-    bool may_try() const { return may_try_; }
-    /// The next try asks all instances at once: they have the keys for this process already.
-    void has_keys() { has_keys_ = true; }
 
     queue_action next(time_point now, instance_set reachable) {
         for (;;) {
             switch (phase_) {
             case phase::ready:
-                if (!empty() && !may_try_)
+                if (!empty() && !may_try())
                     return {.effect = front().is_refused() ? effect::refuse : effect::none};
                 return begin_try(now, reachable);
             case phase::trying:
-                if (may_try_ && try_is_wanted()) return {};
+                if (may_try() && try_is_wanted()) return {};
                 phase_ = phase::ready;
                 tracker_.forget();
                 return {.effect = effect::cancel_try};
@@ -92,7 +86,7 @@ public:
                 if (front().waits) return {};
                 return {.effect = effect::refuse};
             case phase::waiting:
-                if (!may_try_) {
+                if (!may_try()) {
                     failed();
                     break;
                 }
@@ -245,7 +239,7 @@ public:
         phase_ = phase::waiting;
     }
 
-    /// The number that goes with the commands of queue_action::track and of effect::listen.
+    /// Goes with the commands of queue_action::track and of effect::listen.
     std::uint32_t tracking_round() const { return tracker_.round(); }
     /// The driver has sent the question of effect::listen to `arbiter`, with tracking_round().
     void listening(unsigned arbiter) { arbiter_ = arbiter; }
@@ -286,7 +280,6 @@ public:
     }
     /// True if the try that is under way is of a process that does not stand in line.
     bool is_newcomer() const { return try_.asks_all && !try_.reserved; }
-    /// True if the process goes to the front of the line.
     bool goes_to_front() const { return line_.goes_to_front(); }
 
     /// A push from `instance` will not come any more.
@@ -314,13 +307,11 @@ public:
         awaits_ = awaits::instances;
         wake_ = until;
     }
-    /// The pause before the next try in an outage.
     duration outage_pause(std::uint64_t random) { return pace_.outage_pause(random); }
     /// How many tries in a row have found too few instances.
     unsigned failed_outage_tries() const { return pace_.outages(); }
     /// True if the queue has waited for instances since a try was last answered.
     bool in_outage() const { return awaits_ == awaits::instances; }
-    /// Enough instances for a quorum are back.
     void restored(time_point now, std::uint64_t random) {
         tracker_.check_soon(now, random);
         if (phase_ != phase::waiting || awaits_ != awaits::instances) return;
@@ -338,13 +329,13 @@ public:
     /// the tenure.
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
-        return phase_ == phase::held && !empty() && may_try_ && front().ttl <= ttl &&
+        return phase_ == phase::held && !empty() && may_try() && front().ttl <= ttl &&
                (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
                Rules::suffices(left, front().ttl, front().renewed);
     }
-    /// After effect::fold: what the driver keeps until it makes the queue again.
+    /// After effect::fold.
     folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
     /// The waiter that gets the next lease.
     waiter& hand_over() {
@@ -370,14 +361,12 @@ public:
         rivals_.contest();
     }
     /// Before the first try: a tenure of this process has just ended that was not of this queue.
-    /// The process stands back as if it had been.
     void follows(time_point now, duration round_trip) {
         pace_.answered_after(round_trip);
         phase_ = phase::standing_back;
         stand_back_.begin(true);
         wake_ = now + pace_.stand_back();
     }
-    /// True while this process leaves the key to others after a tenure.
     bool stands_back() const { return phase_ == phase::standing_back; }
     duration round_trip() const { return pace_.round_trip(); }
 
@@ -415,8 +404,8 @@ private:
             configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
         auto const reserved = line_.take_call() && !front().adopts;
         auto const asks_all =
-            reserved || std::exchange(has_keys_, false) || !rivals_.contested() || !front().waits ||
-            recheck || outage || candidates(reachable).empty() ||
+            reserved || take_has_keys() || !rivals_.contested() || !front().waits || recheck ||
+            outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, reserved, now};
         if (!asks_all) return {.effect = effect::try_arbiter};
@@ -451,8 +440,6 @@ private:
     phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;
     bool obstacle_known_ = false;
-    bool may_try_ = true;
-    bool has_keys_ = false;
     bool excused_ = false; ///< the last try was excused: see overslept()
 };
 

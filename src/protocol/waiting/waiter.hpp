@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <ratio>
+#include <utility>
 
 namespace holdfast::protocol {
 
@@ -67,6 +68,12 @@ public:
     /// Removes all waiters, and notifies none of them.
     void abandon() { waiters_.clear(); }
     bool empty() const { return waiters_.empty(); }
+    /// False: others have the next turn for one of the keys (key_line.hpp), so the first waiter
+    /// must wait, and a tenure is not handed over.
+    void may_try(bool may) { may_try_ = may; }
+    bool may_try() const { return may_try_; }
+    /// The next try asks all instances at once: this process has the keys already.
+    void has_keys() { has_keys_ = true; }
     waiter& front() { return waiters_.front(); }
     waiter const& front() const { return waiters_.front(); }
     /// Visits all waiters in order. `visit` may call leave() for its waiter.
@@ -88,9 +95,12 @@ protected:
         waiters_.pop_front();
         return w;
     }
+    bool take_has_keys() { return std::exchange(has_keys_, false); }
 
 private:
     waiter_list waiters_;
+    bool may_try_ = true;
+    bool has_keys_ = false;
 };
 
 } // namespace holdfast::protocol

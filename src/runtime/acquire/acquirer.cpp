@@ -213,18 +213,23 @@ void acquirer::fail(operation& op, errc cause) {
 std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op) {
     auto const& call = op.as<acquire_call>();
     auto const* const q = call.queue;
+    // Of several keys: the one that it waits for after it has taken others.
+    auto const* const turn = turn_if_any(op);
+    auto const* const taking = turn == nullptr ? nullptr : turn->taking();
+    auto const* const asks = taking == nullptr ? q : taking->as<acquire_call>().queue;
     round_record const nothing;
-    auto const& round = q != nullptr ? q->round : nothing;
+    auto const& round = asks != nullptr ? asks->round : nothing;
     auto const one_key = call.lock->keys().empty() ? call.lock->key() : call.lock->keys().front();
     report_input input{.key = call.lock->key(),
                        .keys = call.lock->keys(),
+                       .awaited = asks == q ? std::string_view() : asks->key(),
                        .adopts = op.adopts,
                        .waited = turn_.time() - call.started(),
                        .asked = {},
                        .round = round,
                        .instances = instances_.snapshots(round, one_key)};
     if (q != nullptr) input.attempts = q->machine.counts().tries - call.tries_before;
-    if (q != nullptr && q->machine.trying()) input.asked = q->tenure->machine.maybe_held();
+    if (asks != nullptr && asks->machine.trying()) input.asked = asks->tenure->machine.maybe_held();
     if (auto const* const t = holder_here(op); t != nullptr) {
         auto const left = std::max(t->machine.deadline() - turn_.time(), protocol::duration(0));
         input.held_here = {.instances = t->machine.maybe_held(),
@@ -239,12 +244,16 @@ active_tenure* acquirer::holder_here(operation const& op) {
     if (call.queue != nullptr && call.queue->machine.held()) return call.queue->tenure.get();
     active_tenure* found = nullptr;
     if (!lines_.any()) return found;
+    auto const* const turn = turn_if_any(op);
+    auto mine = turn == nullptr ? std::size_t(0) : turn->taken.size();
     call.lock->for_each_key([&](std::string_view key) {
+        if (mine > 0) return void(--mine);
         if (found != nullptr) return;
         auto const* const q = keys_.find(key).queue();
         auto* const own = keys_.find(key).tenure();
         if (q == nullptr || q->machine.held()) found = own;
-        if (found == nullptr) found = tenure_of_set(key);
+        // Its own try is no holder.
+        if (found == nullptr && queue_of_set(key) != call.queue) found = tenure_of_set(key);
     });
     return found;
 }

@@ -9,7 +9,6 @@
 // What an event means for other queues waits for continue_turns(): no function that settle() calls
 // settles a queue.
 #include "runtime/acquire/acquirer.hpp"
-#include "runtime/lease/lease_record.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -105,7 +104,7 @@ void acquirer::leave_lines(set_turn& t, detail::lock_state const& lock) noexcept
 /// end with its turn: see proceed().
 void acquirer::give_up_set(operation& op) noexcept {
     auto& call = op.as<acquire_call>();
-    auto* const turn = dynamic_cast<set_turn*>(call.extras.get());
+    auto* const turn = turn_if_any(op);
     if (turn == nullptr) return;
     turn->op = nullptr;
     turn->give_back();
@@ -291,16 +290,15 @@ void acquirer::take_next_key(set_turn& t) {
 // From now on the instances that have all keys give them the token of the lease, so an extension of
 // one of them would fail there.
 void acquirer::begin_conversion(set_turn& t) {
+    auto const keys = t.op->as<acquire_call>().lock->keys();
     auto const ready = turn_.attempt([&] {
-        t.prior.reserve(t.taken.size());
-        for (auto const& l : t.taken) {
-            auto& tenure = *static_cast<lease_record&>(*l).tenure;
-            t.prior.emplace_back(tenure.token_text(random_.label()).view());
-        }
+        t.prior.reserve(keys.size());
+        for (auto const key : keys)
+            t.prior.emplace_back(keys_.find(key).tenure()->token_text(random_.label()).view());
     });
     if (!ready) return leave(*t.op, errc::out_of_memory);
-    for (auto const& l : t.taken) {
-        auto& tenure = *static_cast<lease_record&>(*l).tenure;
+    for (auto const key : keys) {
+        auto& tenure = *keys_.find(key).tenure();
         tenure.converted = true;
         tenure.machine.stop_renewing();
     }

@@ -24,6 +24,10 @@ set_turn& turn_of(operation const& op) noexcept {
     return static_cast<set_turn&>(*op.as<acquire_call>().extras);
 }
 
+set_turn* turn_if_any(operation const& op) noexcept {
+    return dynamic_cast<set_turn*>(op.as<acquire_call>().extras.get());
+}
+
 set_turn* turn_of_front(active_queue const& q) noexcept {
     if (q.machine.empty()) return nullptr;
     return &turn_of(static_cast<operation const&>(q.machine.front()));

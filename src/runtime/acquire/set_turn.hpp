@@ -120,6 +120,8 @@ private:
 set_turn* turn_of_front(active_queue const&) noexcept;
 /// The turn of an acquire of several keys.
 set_turn& turn_of(operation const&) noexcept;
+/// The same, or null for another acquire, and for an adoption.
+set_turn* turn_if_any(operation const&) noexcept;
 
 /// The lines of the keys that locks on several keys want or have in this process, and the places
 /// that their leases keep.

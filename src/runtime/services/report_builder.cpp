@@ -62,6 +62,7 @@ void add_vote(instance_report& to, report_input const& in, unsigned instance,
         to.ttl_left = vote.ttl_left;
         if (vote.obstacle != 0 && vote.obstacle <= in.keys.size())
             to.key = in.keys[vote.obstacle - 1U];
+        if (!in.awaited.empty()) to.key = in.awaited;
         to.round_trip = vote.round_trip;
         to.holder = vote.holder;
     } else if (round.votes.yes().contains(instance)) {

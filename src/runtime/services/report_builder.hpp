@@ -34,6 +34,7 @@ struct own_tenure {
 struct report_input {
     std::string_view key;
     std::span<std::string_view const> keys{}; ///< of a lock on several keys
+    std::string_view awaited{}; ///< the one of them that the round was for, if it was for one
     reported_call call = reported_call::acquire;
     bool adopts = false; ///< the acquire asks for a token that the instances should have
     unsigned attempts = 0;

@@ -158,9 +158,11 @@ inline constexpr std::string_view fenced_start = "local k,p=#KEYS/2,4 ";
 inline constexpr std::string_view refuse =
     "if type(v)=='table' and not string.find(v.err,'WRONGTYPE') then return v end return -i end ";
 
-/// A key is free, ours already, or has the token that we have had there before (ARGV[p+i]).
+/// A key is free, ours already, or has the token that we have had there before (ARGV[p+i]). Most
+/// often none of the keys is there, and one command shows it.
 inline constexpr std::string_view look =
-    "local ours={} for i=1,k do local v=redis.pcall('get',KEYS[i]) "
+    "local ours={} if redis.pcall('exists',unpack(KEYS,1,k))~=0 then for i=1,k do local "
+    "v=redis.pcall('get',KEYS[i]) "
     "if v==ARGV[1] then ours[i]=true elseif v and (v=='' or v~=ARGV[p+i]) then ";
 
 /// The number for the set, as fenced_acquire_script makes it: one more than the largest counter, or
@@ -196,6 +198,7 @@ inline constexpr std::string_view fenced_end =
 inline constexpr std::string_view compare =
     "for i=1,k do local v=redis.pcall('get',KEYS[i]) if v~=ARGV[1] then ";
 inline constexpr std::string_view loop_end = "end ";
+inline constexpr std::string_view look_end = "end end ";
 
 /// As extend_script and raise_script.
 inline constexpr std::string_view extend = "for i=1,k do local l=redis.pcall('pttl',KEYS[i]) "
@@ -213,11 +216,11 @@ inline constexpr std::string_view raise =
 
 /// Takes all keys or none. Returns 1, or -i if the key i is another's.
 inline constexpr auto set_acquire_script =
-    joined<set_parts::plain_start, set_parts::look, set_parts::refuse, set_parts::loop_end,
+    joined<set_parts::plain_start, set_parts::look, set_parts::refuse, set_parts::look_end,
            set_parts::take, set_parts::plain_end>::text;
 /// Returns the number of the tenure instead of 1. All counters get it.
 inline constexpr auto set_fenced_acquire_script =
-    joined<set_parts::fenced_start, set_parts::look, set_parts::refuse, set_parts::loop_end,
+    joined<set_parts::fenced_start, set_parts::look, set_parts::refuse, set_parts::look_end,
            set_parts::count, set_parts::take, set_parts::fenced_end>::text;
 inline constexpr auto set_extend_script =
     joined<set_parts::plain_start, set_parts::compare, set_parts::refuse, set_parts::loop_end,
@@ -225,8 +228,12 @@ inline constexpr auto set_extend_script =
 inline constexpr auto set_raise_script =
     joined<set_parts::fenced_start, set_parts::compare, set_parts::refuse, set_parts::loop_end,
            set_parts::raise>::text;
-/// Returns 1 if all keys were ours. An error does not keep the others.
+/// Returns 1 if all keys were ours. If the server refuses to show all at once, each is looked at,
+/// and an error does not keep the others.
 inline constexpr std::string_view set_release_script =
+    "local v=redis.pcall('mget',unpack(KEYS)) if not v.err then local d={} for i=1,#KEYS do "
+    "if v[i]==ARGV[1] then d[#d+1]=KEYS[i] end end if #d>0 then redis.call('del',unpack(d)) end "
+    "return #d==#KEYS and 1 or 0 end "
     "local r,e=1 for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) "
     "if v==ARGV[1] then redis.call('del',KEYS[i]) else r=0 "
     "if type(v)=='table' and not string.find(v.err,'WRONGTYPE') then e=v end end end return e or r";

@@ -206,6 +206,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_one_key_is_not_passed_by_a_hand_over) {
     BOOST_TEST(!one.is_followed_by(two));
     l.leave(one);
     BOOST_TEST(!two.first_everywhere());
+    l.join('b');
     l.leave(two);
 }
 

@@ -107,9 +107,14 @@ BOOST_AUTO_TEST_CASE(a_grant_that_nobody_wants_is_not_sent_again) {
     memory_link l;
     a.wants = false;
     l.send({{command::extend, &a}});
-    BOOST_TEST(l.receive("-NOSCRIPT No matching script\r\n").empty());
+    auto const sent = l.receive("-NOSCRIPT No matching script\r\n");
+    BOOST_TEST(!contains(sent, "EVAL"));
     BOOST_REQUIRE(a.answers.size() == 1U);
     BOOST_TEST((a.answers[0].said == verdict::unsent));
+    // The server learns the scripts for the next time, once.
+    BOOST_TEST(contains(sent, "LOAD"));
+    l.send({{command::extend, &a}});
+    BOOST_TEST(l.receive("+OK\r\n").empty());
 }
 
 // It sets no key, so it may come at any time.
