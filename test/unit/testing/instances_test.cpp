@@ -150,6 +150,42 @@ BOOST_AUTO_TEST_CASE(clients_get_a_fair_lock_in_the_order_in_which_they_asked) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(locks_on_several_keys_have_all_of_them_or_none) {
+    for (auto const size : {std::size_t(1), std::size_t(3)}) {
+        for (auto const patience : {0U, 4U}) {
+            std::vector<testing::instance> all(size);
+            test_client a(testing::addresses(all)), b(testing::addresses(all));
+            a.runs_with(b);
+            lock_options const options{.ttl = 60s, .fencing = true, .patience = patience};
+            auto held = a.hold("y", options);
+            lease both;
+            error how;
+            auto done = false;
+            auto const set = b.locks.make_multi_lock({"x", "y"}, options);
+            set.acquire([&](error e, lease l) {
+                how = std::move(e);
+                both = std::move(l);
+                done = true;
+            });
+            BOOST_REQUIRE(waits(b));
+            BOOST_TEST(!done);
+            BOOST_TEST(a.releases(held));
+            BOOST_REQUIRE(b.until([&] { return done; }));
+            BOOST_REQUIRE_MESSAGE(!how, how.what());
+            BOOST_TEST(both.fence() > held.fence());
+            for (auto const* const key : {"x", "y"}) {
+                BOOST_TEST(holders(all, key) > size / 2);
+                BOOST_TEST((a.try_acquire(key, options).first == errc::contended));
+            }
+            BOOST_TEST(!b.extend(both));
+            BOOST_TEST(b.releases(both));
+            auto next = a.hold("x", options);
+            BOOST_TEST(next.fence() > both.fence());
+            BOOST_TEST(a.releases(next));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(many_coroutines_of_several_clients_exclude_each_other) {
     with_each_kind([](auto& all, lock_options options) {
         options.handover_limit = 3;
