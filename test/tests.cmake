@@ -119,6 +119,7 @@ holdfast_test(simulation OPTIMISED SECONDS 0 SOURCES
     simulation/fences_test.cpp
     simulation/guards_test.cpp
     simulation/schedules_test.cpp
+    simulation/sets_test.cpp
     simulation/wire_test.cpp)
 set(command_tests)
 if(TARGET holdfast_command)

@@ -385,6 +385,7 @@ BOOST_AUTO_TEST_CASE(the_rights_of_the_documents_are_enough) {
         };
         add(access::locks);
         add(access::fences);
+        add(access::several_keys);
         add({"+pttl", "+type"});
         c.r.give(rules);
         check_number(c.fenced({"me", "20000", "1", "60000"}), 1);
@@ -401,7 +402,7 @@ BOOST_AUTO_TEST_CASE(the_rights_of_the_documents_are_enough) {
 
 BOOST_AUTO_TEST_CASE(without_a_right_that_can_be_done_without) {
     on_each_server([](server_kind const& kind) {
-        set_client c(kind, {"+pttl", "+time", "+type", "+getrange"});
+        set_client c(kind, {"+pttl", "+time", "+type", "+getrange", "+exists", "+mget"});
         check_number(c.acquire({"me", "20000"}), 1);
         check_number(c.extend({"me", "40000"}), 1);
         check_number(c.acquire({"me", "60000"}), 1);
@@ -427,13 +428,15 @@ BOOST_AUTO_TEST_CASE(without_a_right_that_can_be_done_without) {
 
 BOOST_AUTO_TEST_CASE(without_a_right_that_is_needed_nothing_is_changed) {
     on_each_server([](server_kind const& kind) {
-        for (auto const* const right : {"get", "set"}) {
-            set_client c(kind, {'+' + std::string(right)});
+        // Without EXISTS and MGET, GET looks at each key.
+        auto const no_look = texts{"+get", "+exists", "+mget"};
+        for (auto const& missing : {no_look, texts{"+set"}}) {
+            set_client c(kind, missing);
             check_denied(c.acquire({"me", "20000"}));
             check_denied(c.fenced({"me", "20000", "1", "60000"}));
             BOOST_TEST(c.left().empty());
         }
-        set_client c(kind, {"+get"});
+        set_client c(kind, no_look);
         for (auto const& key : keys) c.r.admin.set(key, "me", 20s);
         check_denied(c.extend({"me", "40000"}));
         check_denied(c.raise({"me", "5", "60000"}));

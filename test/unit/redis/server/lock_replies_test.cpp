@@ -1,12 +1,16 @@
 // Replies to the commands of locks on one connection: what is sent again, what ends the session,
 // and which releases are kept.
+#include "redis/wire/kinds/set_key.hpp"
+
 #include "support/resp.hpp"
 #include "support/text.hpp"
 #include "unit/redis/server/memory_link.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <array>
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,10 +36,13 @@ public:
 
     explicit asker(std::string key)
         : key_(std::move(key)) {}
+    lock_kind const& kind() const noexcept override {
+        return keys.empty() ? exclusive_key : set_key;
+    }
     command_args arguments(command) const noexcept override {
         // No text can be that long, so encoding it throws, as encoding does without memory.
         auto const size = too_long ? std::string().max_size() : key_.size();
-        return {.key = {key_.data(), size}, .token = "t", .ttl = 10s};
+        return {.key = {key_.data(), size}, .token = "t", .ttl = ttl, .keys = keys};
     }
     bool still_wants(command) const noexcept override { return wants; }
     void on_answer(unsigned, command, std::uint32_t, answer const& a) override {
@@ -44,6 +51,8 @@ public:
 
     bool wants = true;
     bool too_long = false;
+    std::chrono::milliseconds ttl = 10s;
+    std::span<std::string_view const> keys;
     std::vector<heard> answers;
 
 private:
@@ -51,6 +60,8 @@ private:
 
     std::string key_;
 };
+
+constexpr std::array<std::string_view, 2> several{"a", "b"};
 
 bool lacks(memory_link const& i, degradation d) {
     for (auto const& found : i.connection().status().degradations) {
@@ -104,6 +115,32 @@ BOOST_AUTO_TEST_CASE(a_grant_that_nobody_wants_is_not_sent_again) {
     BOOST_TEST(contains(sent, "LOAD"));
     l.send({{command::extend, &a}});
     BOOST_TEST(l.receive("+OK\r\n").empty());
+}
+
+// It sets no key, so it may come at any time.
+BOOST_AUTO_TEST_CASE(an_inspection_by_script_is_sent_again) {
+    asker a("a b");
+    a.keys = several;
+    memory_link l;
+    a.wants = false;
+    l.send({{command::inspect, &a}});
+    BOOST_TEST(contains(l.receive("-NOSCRIPT No matching script\r\n"), "$4\r\nEVAL\r\n"));
+    l.receive("*1\r\n:0\r\n");
+    BOOST_REQUIRE(a.answers.size() == 1U);
+    BOOST_TEST((a.answers[0].said == verdict::yes));
+}
+
+// There is no key with the common name of all.
+BOOST_AUTO_TEST_CASE(the_expiry_of_several_keys_is_that_of_the_first) {
+    asker a("a b");
+    a.keys = several;
+    a.ttl = 10'500ms;
+    memory_link l;
+    l.send({{command::acquire, &a}});
+    BOOST_TEST(contains(l.receive(":1\r\n"), "$4\r\nPTTL\r\n$1\r\na\r\n"));
+    l.receive(":10500\r\n");
+    BOOST_REQUIRE(a.answers.size() == 1U);
+    BOOST_TEST((a.answers[0].said == verdict::yes));
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_right_is_listed_until_it_is_given) {

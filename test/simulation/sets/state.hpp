@@ -1,0 +1,315 @@
+// The state of a simulation of sets: processes with their acquires, queues, lines and tenures, and
+// instances with several keys.
+#ifndef HOLDFAST_TEST_SIMULATION_SETS_STATE_HPP
+#define HOLDFAST_TEST_SIMULATION_SETS_STATE_HPP
+
+#include "protocol/quarantine.hpp"
+#include "protocol/tenure/round_trips.hpp"
+#include "protocol/tenure/tenure.hpp"
+#include "protocol/waiting/key_line.hpp"
+#include "protocol/waiting/queue_values.hpp"
+#include "protocol/waiting/set_approach.hpp"
+#include "protocol/waiting/wait_queue.hpp"
+#include "protocol/waiting/waiter.hpp"
+
+#include "simulation/kernel/network.hpp"
+#include "simulation/sets/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::test {
+
+using namespace std::chrono_literals;
+
+using protocol::command;
+using protocol::duration;
+using protocol::instance_set;
+using protocol::queue_effect;
+using protocol::set_step;
+using protocol::tenure_effect;
+using protocol::time_point;
+using protocol::verdict;
+
+namespace setting {
+
+/// Keys in byte order, by their numbers.
+using key_list = std::vector<unsigned>;
+
+inline bool share_a_key(key_list const& a, key_list const& b) {
+    return std::any_of(a.begin(), a.end(),
+                       [&](unsigned k) { return std::binary_search(b.begin(), b.end(), k); });
+}
+
+struct message : test::message {
+    std::uint64_t number = 0; ///< sent: what the tenure asks for; answered: the count
+    unsigned watched = 0;     ///< the index of the key that is tracked
+    std::vector<int> prior{}; ///< tokens, as indices of tenures
+    duration ttl{};
+    time_point sent{};
+    // The fields of a reply:
+    unsigned obstacle = 0;              ///< the number of the key in the way, from 1
+    std::optional<std::int64_t> pttl{}; ///< -2: no key
+    bool tracked = false;
+    unsigned key = 0; ///< of a push
+};
+
+struct connection : test::connection<message> {
+    time_point heard{};
+    protocol::quarantine doubt;
+    bool restarted = false; ///< the instance, since the client was connected last
+};
+
+struct queue;
+struct set_turn;
+
+/// An acquire that comes again and again, or one of a single key for a set.
+struct actor : protocol::waiter {
+    enum class state : std::uint8_t {
+        idle,
+        queued,
+        has_lease,
+        gone
+    };
+    unsigned process = 0;
+    state is = state::idle;
+    bool wide = false; ///< of a schedule for measurements
+    key_list keys;
+    std::vector<unsigned> callers_order; ///< indices of keys
+    bool set = false;
+    unsigned patience = 0;
+    queue* q = nullptr;
+    set_turn* turn = nullptr;  ///< of a set that waits
+    set_turn* owner = nullptr; ///< takes the key for this set
+    int tenure = nobody;
+    std::uint64_t ticket = 0; ///< changes with each acquire and lease; disarms old timers
+    std::uint64_t arrived = 0;
+    time_point began{};
+    true_time wanted_at = 0;
+    bool behind = false, total_cancel = false, cancel_requested = false;
+    std::uint64_t leases = 0;
+    unsigned tries_before = 0; ///< of its queue, when it joined
+};
+
+/// As runtime::set_turn.
+struct set_turn : protocol::key_turn {
+    set_turn(unsigned keys, unsigned patience)
+        : approach(keys, patience)
+        , places(std::make_unique<protocol::key_place[]>(keys)) {}
+
+    protocol::set_approach approach;
+    std::unique_ptr<protocol::key_place[]> places;
+    actor* op = nullptr; ///< null when it is granted, or has failed
+    queue* q = nullptr;
+    actor member;
+    std::vector<unsigned> taken; ///< tenures of the keys, in order
+    std::vector<int> prior;
+    unsigned watched = 0;
+    bool waited = false, orphaned = false, taking = false, failed = false, due = false;
+    std::uint64_t order = 0; ///< of its arrival
+};
+
+struct queue {
+    unsigned process = 0;
+    bool set = false;
+    key_list keys;
+    std::optional<protocol::wait_queue> machine;
+    std::optional<protocol::folded_queue> folded; ///< in its place
+    int tenure = nobody, tracker = nobody;
+    std::uint64_t timer = 0;
+    std::optional<time_point> armed;
+    set_turn* holder = nullptr; ///< whose lease keeps its places
+    time_point asked{};
+    bool asks_all = false;
+
+    bool in_use() const { return machine || folded; }
+    actor& front() { return static_cast<actor&>(machine->front()); }
+    set_turn* turn_of_front() { return !machine || machine->empty() ? nullptr : front().turn; }
+};
+
+struct tenure_state {
+    unsigned process;
+    protocol::tenure machine;
+    key_list keys;
+    bool set = false, foreign = false, tracks = false;
+    queue* q = nullptr;
+    actor* lease = nullptr;
+    bool over = false, dead = false;
+    bool converting = false; ///< a conversion has sent its token
+    bool robbed = false;     ///< a key has gone before its time
+    unsigned pending = 0;    ///< commands that may still be carried out, and pending releases
+    std::uint64_t timer = 0;
+    time_point armed{};
+    true_time extension_sent = 0;
+    std::optional<true_time> without_quorum{}; ///< since then one of the keys has none
+    std::vector<std::uint64_t> floors{};       ///< of each key: the greatest fence before it began
+    bool converts = false;
+};
+
+struct client : test::client<connection> {
+    std::int64_t ppm = 0;
+    bool alive = true, foreign = false;
+    protocol::round_trips usual;
+    instance_set newly_late;
+    std::map<std::pair<bool, key_list>, queue*> queues;
+    std::unique_ptr<protocol::key_line[]> lines; ///< by key
+    std::deque<set_turn*> due;
+    std::deque<unsigned> called; ///< keys of lines whose acquires may join their queues
+    std::vector<queue*> unsettled;
+    std::vector<unsigned> dropped; ///< leases of tenures, of which nobody has told the keeper yet
+    duration round_trip_of_set{};
+    bool in_turn = false;
+};
+
+/// The listeners of each key.
+struct key_listeners {
+    std::vector<std::set<unsigned>> of;
+    void erase(unsigned c) {
+        for (auto& each : of) each.erase(c);
+    }
+};
+
+struct instance {
+    std::int64_t ppm = 0;
+    true_time frozen_until = 0;
+    std::uint64_t identity = 0;
+    std::vector<content> keys;
+    std::vector<std::uint64_t> versions; ///< count the changes of each key
+    key_listeners listeners;
+};
+
+} // namespace setting
+
+class set_state : protected network<setting::client, setting::instance> {
+protected:
+    using client = setting::client;
+    using instance = setting::instance;
+    using actor = setting::actor;
+    using queue = setting::queue;
+    using set_turn = setting::set_turn;
+    using tenure_state = setting::tenure_state;
+    using key_list = setting::key_list;
+    using tenure_phase = protocol::tenure_phase;
+
+    set_state(std::uint64_t seed, sets_tally& seen, set_parts const& parts, set_faults_of faults,
+              std::optional<set_shape> shape, std::ostream* story)
+        : network(seed, story)
+        , seen_(seen)
+        , parts_(parts)
+        , shape_(shape)
+        , faults_(faults) {
+        if (shape_) faults_ = set_faults_of::none;
+        if (faults_ == set_faults_of::chance) {
+            static constexpr std::array kinds{set_faults_of::none, set_faults_of::ordinary,
+                                              set_faults_of::ordinary, set_faults_of::restarts,
+                                              set_faults_of::reckless};
+            faults_ = any_of(kinds);
+        }
+        static constexpr std::array sizes{1U, 3U, 3U, 3U, 5U, 4U};
+        instances_.resize(shape_ ? shape_->instances : any_of(sizes));
+        static constexpr std::array key_counts{2U, 3U, 3U, 4U, 6U};
+        keys_ = shape_ ? shape_->keys : any_of(key_counts);
+        static constexpr std::array<std::int64_t, 3> delays_us{50, 300, 2'000};
+        delay_ = std::chrono::microseconds(shape_ ? 100 : any_of(delays_us));
+        static constexpr std::array<std::int64_t, 2> ttls_ms{150, 600};
+        ttl_ = std::chrono::milliseconds(shape_ ? 10'000 : any_of(ttls_ms));
+        timeout_ = one_in(4) ? max_travel() * 3 / 2 : 8 * max_travel();
+        static constexpr std::array<std::int64_t, 3> retries_ms{5, 50, 250};
+        retry_ = std::chrono::milliseconds(shape_ ? 50 : any_of(retries_ms));
+        static constexpr std::array limits{1U, 4U, 64U};
+        handover_limit_ = any_of(limits);
+        handover_time_ = std::chrono::milliseconds(one_in(3) ? 0 : 50);
+        hold_ = one_in(2) ? delay_ : 6 * delay_;
+        auto const extreme = one_in(4); // fast instances and slow clients are the worst
+        for (auto& i : instances_) {
+            i.ppm = extreme ? max_ppm : between(-max_ppm, max_ppm);
+            i.identity = any();
+            i.keys.resize(keys_);
+            i.versions.resize(keys_);
+            i.listeners.of.resize(keys_);
+        }
+        issued_.resize(keys_);
+        greatest_.resize(keys_);
+        slow_ = extreme;
+        static constexpr std::array expiries{5U, 20U, 40U};
+        if (is_reckless()) expiry_ = any_of(expiries);
+        static constexpr std::array hints{1U, 3U, 20U};
+        hints_ = any_of(hints);
+    }
+    ~set_state() = default;
+
+    void add_process(bool foreign) {
+        auto& me = clients_.emplace_back();
+        me.foreign = foreign;
+        me.ppm = slow_ ? -max_ppm : between(-max_ppm, max_ppm);
+        me.connections.resize(size());
+        me.lines = std::make_unique<protocol::key_line[]>(keys_);
+    }
+
+    /// Usually about delay_, now and then far longer.
+    true_time travel() override {
+        if (shape_ && shape_->steady) return delay_.count();
+        if (is_faulty() && one_in(150)) return some(ttl_ / 2);
+        return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);
+    }
+    duration max_travel() const { return delay_ / 4 + delay_ * 3; }
+    bool is_faulty() const { return faults_ != set_faults_of::none && now() < calm_from_; }
+    bool is_reckless() const { return faults_ == set_faults_of::reckless; }
+    bool forgets() const { return faults_ == set_faults_of::restarts; }
+
+    time_point local(unsigned p) const {
+        return time_point(duration(stretched(now(), clients_[p].ppm)));
+    }
+    /// The instances whose grants count.
+    instance_set voters(unsigned p) const {
+        auto const& me = clients_[p];
+        auto all = reachable(p);
+        for (unsigned i = 0; i < size(); ++i)
+            if (me.connections[i].doubt.active(local(p))) all.erase(i);
+        return all;
+    }
+
+    bool is_held(tenure_state const& t) const {
+        return !t.over && !t.dead && is_valid(t.machine, local(t.process));
+    }
+    std::string names(key_list const& keys) const {
+        std::string text;
+        for (auto const k : keys) text += static_cast<char>('A' + k % 26);
+        return text;
+    }
+
+    sets_tally& seen_;
+    set_parts const parts_;
+    std::optional<set_shape> const shape_;
+    set_faults_of faults_;
+    unsigned keys_ = 0, handover_limit_ = 1;
+    duration ttl_{}, timeout_{}, delay_{}, retry_{}, hold_{}, handover_time_{};
+    bool slow_ = false;
+    unsigned expiry_ = 0, hints_ = 1; ///< of reckless schedules: percent, and how many
+    std::deque<actor> actors_;
+    std::deque<set_turn> turns_;
+    std::deque<queue> queues_;
+    std::deque<tenure_state> tenures_;
+    std::set<unsigned> holding_;                  ///< tenures that were won and are not over
+    std::set<unsigned> stays_;                    ///< tokens of which a ghost has set a key
+    std::vector<std::set<std::uint64_t>> issued_; ///< fences of each key
+    std::vector<std::uint64_t> greatest_;
+    true_time calm_from_ = 0, stop_at_ = 0;
+    unsigned queued_ = 0;
+    std::uint64_t arrivals_ = 0, commands_ = 0;
+};
+
+} // namespace holdfast::test
+
+#endif
