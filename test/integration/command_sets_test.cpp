@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
@@ -43,8 +44,13 @@ std::string acquired(fleet& servers, std::string const& options = {}) {
     return " --token-file '" + path + "' ";
 }
 
-bool all_have(fleet& servers, std::string_view key) {
-    return copies(servers, std::string(key)) == servers.size();
+/// A server that has just learned the scripts may be without the keys: the acquire has ended
+/// before.
+template <class Has>
+bool quorum_of(fleet& servers, Has has) {
+    std::size_t all = 0;
+    for (server& s : servers) all += has(redis_cli(s)) ? 1 : 0;
+    return all > servers.size() / 2;
 }
 
 std::vector<std::string> lines_of(std::string const& text) {
@@ -76,8 +82,10 @@ BOOST_AUTO_TEST_CASE(the_command_runs_under_all_keys) {
     child c("HOLDFAST_COMMAND", {"run", "b", "a", "--new-servers", "--instances",
                                  servers.url_list(), "--", "sh", "-c", "echo in; read x"});
     BOOST_TEST(c.line() == "in");
-    BOOST_TEST(redis_cli(servers[0]).get("a").value_or("none") ==
-               redis_cli(servers[0]).get("b").value_or("no other"));
+    BOOST_TEST(quorum_of(servers, [](redis_cli cli) {
+        auto const token = cli.get("a");
+        return token && token == cli.get("b");
+    }));
     c.say("go");
     BOOST_TEST(c.status() == 0);
     check_nothing_left(servers);
@@ -118,12 +126,15 @@ BOOST_AUTO_TEST_CASE(the_loss_of_one_key_ends_the_command) {
 BOOST_AUTO_TEST_CASE(one_token_has_all_keys) {
     fleet servers(3);
     auto const token = acquired(servers, "--ttl 50s --label script --fence");
-    BOOST_TEST((all_have(servers, "a") && all_have(servers, "b")));
+    BOOST_TEST(
+        quorum_of(servers, [](redis_cli cli) { return cli.exists("a") && cli.exists("b"); }));
     auto o = holdfast_command("extend a b --ttl 55s" + token + on(servers));
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(o.said == "extended a b\n");
-    for (auto const* const key : {"a", "b"})
-        BOOST_TEST((redis_cli(servers[0]).pttl(key) > std::chrono::seconds(50)));
+    for (auto const* const key : {"a", "b"}) {
+        BOOST_TEST(quorum_of(
+            servers, [&](redis_cli cli) { return cli.pttl(key) > std::chrono::seconds(50); }));
+    }
     o = holdfast_command("adopt b a --fence-env" + token + on(servers) +
                          "-- sh -c 'echo $HOLDFAST_KEY $HOLDFAST_FENCE'");
     BOOST_TEST(o.status == 0, o.said);
@@ -167,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_token_releases_every_key) {
     o = holdfast_command("release a b" + third + on(servers));
     BOOST_TEST(o.status == 2, o.said);
     BOOST_TEST(contains(o.said, "not all have this token: a\n"), o.said);
-    BOOST_TEST(all_have(servers, "a"));
+    BOOST_TEST(copies(servers, "a") == 3U);
     BOOST_TEST(copies(servers, "b") == 0U);
     servers.kill(2);
     o = holdfast_command("release a b --timeout 300ms" + third + on(servers));

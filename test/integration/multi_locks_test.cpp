@@ -432,6 +432,25 @@ BOOST_AUTO_TEST_CASE(a_report_names_the_key_for_which_it_waits_in_order) {
     BOOST_TEST(one.releases(held));
 }
 
+// The memory of a queue serves all locks in turn.
+BOOST_AUTO_TEST_CASE(a_lock_on_one_key_gets_a_waiter_after_a_set_has_come_and_gone) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto held = client.hold("c");
+    auto set = hold_all(client, {"a", "b"});
+    BOOST_TEST(client.releases(set));
+    BOOST_TEST(client.until([&] { return client.locks.stats().pending == 0; }));
+    attempt_at next(client.locks.make_lock("c", long_lived));
+    attempt_at again(multi(client, {"a", "b", "c"}));
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().waiters == 2; }));
+    BOOST_TEST(client.releases(held));
+    BOOST_REQUIRE(client.until([&] { return next.over; }));
+    BOOST_TEST(client.releases(next.got));
+    BOOST_REQUIRE(client.until([&] { return again.over; }));
+    BOOST_TEST(!again.result, again.result.what());
+}
+
 BOOST_AUTO_TEST_CASE(an_outage_is_not_told_as_a_lock_of_this_client) {
     fleet servers(3);
     servers.kill(3);

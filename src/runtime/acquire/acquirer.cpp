@@ -370,6 +370,7 @@ active_queue* acquirer::unfold(active_tenure& t) {
     q->machine.is_fair(t.fair);
     q->lock = t.lock;
     q->hash = hash_of_key(q->key());
+    q->of_set = false; // these are not folded
     q->tenure = active_tenure_ptr(&t, false);
     t.queue = q;
     keys_.replace(key_entry(t), key_entry(*q));
