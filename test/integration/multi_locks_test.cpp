@@ -499,6 +499,20 @@ BOOST_DATA_TEST_CASE(sets_that_overlap_in_any_way_do_not_deadlock_nor_starve,
     for (std::size_t i = 0; i < servers.size(); ++i) BOOST_TEST(group.sees_no_locks(servers[i]));
 }
 
+// Each single key can be had, and never all of them at one instance of a majority.
+BOOST_AUTO_TEST_CASE(a_set_that_no_majority_can_give_is_not_tried_without_a_pause) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    (void)redis_cli(servers[0]).command({"SET", "a", "foreign"});
+    (void)redis_cli(servers[1]).command({"SET", "b", "foreign"});
+    attempt_at both(multi(client, {"a", "b"}, {.ttl = 60s, .patience = 1}), wait_for(1s));
+    BOOST_REQUIRE(client.until([&] { return both.over; }));
+    BOOST_TEST((both.result == errc::wait_timeout), both.result.what());
+    BOOST_TEST(client.locks.stats().rounds < 200U);
+    BOOST_TEST(client.idle());
+}
+
 BOOST_AUTO_TEST_CASE(an_acquire_that_is_cancelled_at_any_step_leaves_nothing) {
     fleet servers(3);
     test_client other(servers);

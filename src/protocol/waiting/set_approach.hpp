@@ -15,7 +15,11 @@
 #ifndef HOLDFAST_PROTOCOL_SET_APPROACH_HPP
 #define HOLDFAST_PROTOCOL_SET_APPROACH_HPP
 
+#include "protocol/backoff.hpp"
+#include "protocol/time.hpp"
+
 #include <cassert>
+#include <chrono>
 #include <cstdint>
 
 namespace holdfast::protocol {
@@ -43,8 +47,17 @@ public:
         if (step_ == set_step::together) {
             step_ = set_step::in_order;
         } else {
+            ++refused_conversions_;
             start_over();
         }
+    }
+    /// After a conversion that was refused, how long the acquire leaves the keys alone: others have
+    /// some of them on different minorities, perhaps without an end.
+    duration pause(std::uint64_t random) const {
+        using std::chrono::milliseconds;
+        return refused_conversions_ == 0 ? duration::zero()
+                                         : full_jitter(milliseconds(10), milliseconds(1'000),
+                                                       refused_conversions_, random);
     }
     /// The next key is taken.
     void took_key() {
@@ -60,7 +73,7 @@ public:
 
 private:
     unsigned keys_, patience_;
-    unsigned refusals_ = 0, taken_ = 0;
+    unsigned refusals_ = 0, taken_ = 0, refused_conversions_ = 0;
     set_step step_;
 };
 

@@ -278,6 +278,10 @@ public:
         wake_at(std::max(now, pace_.earliest(try_.begun)));
         return true;
     }
+    void wake_at(time_point at) {
+        awaits_ = awaits::time;
+        wake_ = at;
+    }
     /// True if the try that is under way is of a process that does not stand in line.
     bool is_newcomer() const { return try_.asks_all && !try_.reserved; }
     bool goes_to_front() const { return line_.goes_to_front(); }
@@ -415,10 +419,6 @@ private:
         return {.effect = effect::try_all};
     }
 
-    void wake_at(time_point at) {
-        awaits_ = awaits::time;
-        wake_ = at;
-    }
     /// True if the try that is under way serves the first waiter.
     bool try_is_wanted() const {
         if (empty()) return false;

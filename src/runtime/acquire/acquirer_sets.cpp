@@ -169,7 +169,9 @@ void acquirer::note_refusal(active_queue& q) {
     if (q.machine.empty()) return;
     auto& turn = *turn_of_front(q);
     if (!turn.op->waits) return;
+    auto const converted = turn.approach.step() == set_step::conversion;
     turn.approach.refused();
+    if (converted) q.machine.wake_at(turn_.time() + turn.approach.pause(random_.pause_bits()));
     turn.give_back();
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -222,8 +223,10 @@ BOOST_AUTO_TEST_CASE(after_its_patience_it_goes_in_order) {
         a.took_key();
     }
     BOOST_TEST((a.step() == set_step::conversion));
-    // Its patience is over already.
+    BOOST_TEST((a.pause(~std::uint64_t{0}) == duration::zero()));
+    // Its patience is over already. The pauses grow.
     a.refused();
+    BOOST_TEST((a.pause(~std::uint64_t{0}) > duration::zero()));
     BOOST_TEST((a.step() == set_step::together));
     a.refused();
     BOOST_TEST((a.step() == set_step::in_order));
