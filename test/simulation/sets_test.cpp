@@ -280,7 +280,6 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.behind_sets,
                   seen.behind_queues,
                   seen.pushes,
-                  seen.own_releases,
                   seen.tracks,
                   seen.ghost_conversions,
                   seen.ghost_grants,
