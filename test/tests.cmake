@@ -33,7 +33,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/runtime/acquire/folded_queues_test.cpp
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/kinds/hash_slot_of_a_key_test.cpp
-    unit/protocol/waiting/key_line_test.cpp
+    unit/protocol/waiting/key_lines_test.cpp
     unit/redis/scan/key_scans_test.cpp
     unit/testing/key_searches_test.cpp
     unit/protocol/server/hello_choice_test.cpp

@@ -65,7 +65,7 @@ struct lines {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(key_line)
+BOOST_AUTO_TEST_SUITE(key_lines)
 
 BOOST_AUTO_TEST_CASE(the_earliest_is_first_everywhere) {
     lines l;
