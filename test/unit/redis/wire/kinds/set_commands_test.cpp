@@ -469,7 +469,8 @@ BOOST_AUTO_TEST_CASE(random_elements_give_sound_answers) {
             auto const begin = below(4) == 0 || c == command::inspect ? reply_type::array
                                                                       : types[below(types.size())];
             auto const is_number = begin == reply_type::number;
-            all.push_back({begin, 0, is_number ? "-2" : texts[below(texts.size())]});
+            all.push_back(
+                {begin, 0, is_number ? "-2" : std::string_view(texts[below(texts.size())])});
             for (auto parts = below(7); parts > 0; --parts) {
                 auto const type = types[below(types.size())];
                 std::string_view text = texts[below(texts.size())];
