@@ -219,7 +219,7 @@ std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op)
     auto const* const asks = taking == nullptr ? q : taking->as<acquire_call>().queue;
     round_record const nothing;
     auto const& round = asks != nullptr ? asks->round : nothing;
-    auto const one_key = call.lock->keys().empty() ? call.lock->key() : call.lock->keys().front();
+    auto const keys = detail::keys_of(*call.lock);
     report_input input{.key = call.lock->key(),
                        .keys = call.lock->keys(),
                        .awaited = asks == q ? std::string_view() : asks->key(),
@@ -227,7 +227,7 @@ std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op)
                        .waited = turn_.time() - call.started(),
                        .asked = {},
                        .round = round,
-                       .instances = instances_.snapshots(round, one_key)};
+                       .instances = instances_.snapshots(round, keys)};
     if (q != nullptr) input.attempts = q->machine.counts().tries - call.tries_before;
     if (asks != nullptr && asks->machine.trying()) input.asked = asks->tenure->machine.maybe_held();
     if (auto const* const t = holder_here(op); t != nullptr) {

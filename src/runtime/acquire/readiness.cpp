@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace holdfast::runtime {
@@ -64,7 +65,7 @@ void readiness::fail(operation& op, round_record const& round) {
                                  .call = reported_call::ready,
                                  .asked = {},
                                  .round = round,
-                                 .instances = instances_.snapshots(round, {})};
+                                 .instances = instances_.snapshots(round, std::string_view())};
         report = std::make_shared<acquire_report const>(build_report(input));
     });
     completer_.complete(op, cause, std::move(report));

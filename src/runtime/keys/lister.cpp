@@ -108,7 +108,7 @@ void lister::start(operation& op) {
 
 void lister::prepare(operation& op, list_job& job) {
     job.op = &op;
-    auto const all = instances_.snapshots({}, {});
+    auto const all = instances_.snapshots({}, std::string_view());
     job.layouts.resize(instances_.size());
     for (unsigned i = 0; i < instances_.size(); ++i) {
         auto& answer = job.report.instances.emplace_back();

@@ -159,7 +159,8 @@ lease_keeper::failure_of(active_tenure& t, reported_call call) {
                                  .waited = turn_.time() - t.asked,
                                  .asked = round.votes.pending(),
                                  .round = round,
-                                 .instances = instances_.snapshots(round, t.lock->key())};
+                                 .instances =
+                                     instances_.snapshots(round, detail::keys_of(*t.lock))};
         report = std::make_shared<acquire_report const>(build_report(input));
     });
     return {cause, std::move(report)};

@@ -42,12 +42,12 @@ std::array<errc, protocol::instance_set::capacity> instance_group::causes() cons
 }
 
 std::span<instance_snapshot> instance_group::snapshots(round_record const& round,
-                                                       std::string_view key) {
+                                                       std::span<std::string_view const> keys) {
     snapshots_.resize(size());
     for (unsigned i = 0; i < size(); ++i) {
         auto& s = snapshots_[i];
         s.status = all_[i]->status();
-        s.serves_key = all_[i]->serves(key);
+        s.serves_key = all_[i]->serves_all(keys);
         s.cause = all_[i]->reason();
         s.message.clear();
         if (needs_message(round, i)) s.message = all_[i]->reason_message();

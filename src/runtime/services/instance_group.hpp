@@ -61,8 +61,12 @@ public:
     errc cause_of(unsigned instance) const;
     /// The reason why each instance cannot be asked, or may not grant; errc{} if neither.
     std::array<errc, protocol::instance_set::capacity> causes() const;
-    /// Each of them now, for a report on the round. Valid until the next call.
-    std::span<instance_snapshot> snapshots(round_record const&, std::string_view key);
+    /// Each of them now, for a report on the round of these keys. Valid until the next call.
+    std::span<instance_snapshot> snapshots(round_record const&,
+                                           std::span<std::string_view const> keys);
+    std::span<instance_snapshot> snapshots(round_record const& round, std::string_view key) {
+        return snapshots(round, std::span<std::string_view const>(&key, 1));
+    }
     /// True if no command is under way that could still be answered.
     bool settled() const;
 
