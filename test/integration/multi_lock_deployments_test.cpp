@@ -81,6 +81,27 @@ BOOST_AUTO_TEST_CASE(a_refused_set_leaves_nothing_in_any_slot) {
     }
 }
 
+// A grant counts when the replica of each slot's primary has it.
+BOOST_AUTO_TEST_CASE(with_replicas_that_must_have_the_keys) {
+    cluster_group cluster;
+    key_names const keys{cluster.key_on(0, "x"), cluster.key_on(1, "y"), cluster.key_on(2, "z")};
+    auto options = unhurried();
+    options.replicas = 1;
+    set_crowd c({address_of(cluster)}, in_order, 2, keys, options);
+    c.goes_on(200);
+    c.stops();
+    BOOST_TEST(c.lost == 0U);
+    // Without its replica one of the slots grants nothing, so the set cannot be had.
+    test_client one(address_of(cluster), options);
+    BOOST_REQUIRE(one.all_up());
+    cluster.node(3).freeze();
+    auto const [e, none] = acquire_all(one, keys, impatient());
+    BOOST_TEST((e == errc::too_few_replicas), e.what());
+    cluster.node(3).thaw();
+    for (std::size_t i = 0; i < keys.size(); ++i)
+        BOOST_TEST(one.until([&] { return !cluster.cli(i).exists(keys[i]); }));
+}
+
 BOOST_AUTO_TEST_CASE(on_a_mix_of_deployments) {
     sentinel_group sentinels;
     cluster_group cluster;
