@@ -3,11 +3,26 @@
 #include "integration/sections.hpp"
 #include "integration/set_crowd.hpp"
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <map>
+#include <random>
 #include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -141,6 +156,65 @@ BOOST_AUTO_TEST_CASE(a_client_that_shuts_down_gives_all_keys_back) {
     }
     for (auto const* const key : {"x", "y", "a", "b"}) BOOST_TEST(other.sees(servers, key, false));
     BOOST_TEST(other.releases(in_the_way));
+}
+
+namespace {
+
+/// Acquires with limits at random, from any thread.
+asio::awaitable<void> hurry(lock on, std::vector<std::atomic<int>*> holders, unsigned rounds,
+                            unsigned seed, std::atomic<unsigned>& won) {
+    std::mt19937 random(seed);
+    std::uniform_int_distribution<int> moment(0, 3'000);
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    for (unsigned i = 0; i < rounds; ++i) {
+        auto const limit = std::chrono::microseconds(moment(random));
+        auto token = asio::cancel_after(limit, asio::as_tuple(asio::use_awaitable));
+        auto got = co_await on.acquire(token);
+        if (std::get<0>(got)) continue;
+        ++won;
+        for (auto* const h : holders) BOOST_TEST(++*h == 1);
+        timer.expires_after(std::chrono::microseconds(moment(random) / 10));
+        co_await timer.async_wait(asio::deferred);
+        for (auto* const h : holders) --*h;
+        if (i % 3 != 0) co_await std::get<1>(got).release();
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(threads_that_cancel_at_random_leave_nothing) {
+    fleet servers(3);
+    asio::io_context context(4);
+    auto options = patient();
+    client locks(context.get_executor(), addresses_of(servers), options);
+    std::map<std::string, std::atomic<int>> holders;
+    for (auto const* const key : {"a", "b", "c"}) holders[key] = 0;
+    std::atomic<unsigned> won = 0, running = 0;
+    unsigned seed = 0;
+    std::vector<key_names> const wanted{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"a", "b", "c"}, {"a"}};
+    for (unsigned const patience : {0U, 1U, 4U}) {
+        for (auto const& keys : wanted) {
+            std::vector<std::atomic<int>*> of;
+            for (auto const& key : keys) of.push_back(&holders[key]);
+            ++running;
+            asio::co_spawn(asio::make_strand(context),
+                           hurry(locks.make_multi_lock(keys, {.ttl = 60s, .patience = patience}),
+                                 of, 200, ++seed, won),
+                           [&](std::exception_ptr e) {
+                               BOOST_TEST(!e);
+                               if (--running == 0) {
+                                   locks.drain(10s, [&](error) { locks.close(); });
+                               }
+                           });
+        }
+    }
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) threads.emplace_back([&] { context.run(); });
+    context.run();
+    for (auto& t : threads) t.join();
+    BOOST_TEST(won.load() > 0U);
+    BOOST_TEST(locks.stats().pending == 0U);
+    for (auto const* const key : {"a", "b", "c"}) BOOST_TEST(copies(servers, key) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_context_that_ends_with_waiters_leaves_no_trouble) {

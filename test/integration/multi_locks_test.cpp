@@ -257,6 +257,23 @@ BOOST_AUTO_TEST_CASE(a_lease_goes_to_the_next_waiter_for_the_same_keys) {
     BOOST_REQUIRE(client.until([&] { return four.over; }));
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_that_was_handed_over_passes_nobody_at_its_end) {
+    fleet servers(3);
+    test_client client(servers);
+    auto const lock = multi(client, {"a", "b"});
+    attempt_at one(lock), two(lock), single(client.locks.make_lock("a", long_lived)), three(lock);
+    BOOST_REQUIRE(client.until([&] { return one.over; }));
+    BOOST_TEST(client.releases(one.got));
+    BOOST_REQUIRE(client.until([&] { return two.over; }));
+    BOOST_TEST(client.locks.stats().handovers == 1U);
+    BOOST_TEST(client.releases(two.got));
+    BOOST_REQUIRE(client.until([&] { return single.over || three.over; }));
+    BOOST_TEST(single.over);
+    BOOST_TEST(client.releases(single.got));
+    BOOST_REQUIRE(client.until([&] { return three.over; }));
+    BOOST_TEST(client.locks.stats().handovers == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(waiters_behind_a_set_can_time_out_and_be_cancelled) {
     fleet servers(3);
     test_client client(servers);

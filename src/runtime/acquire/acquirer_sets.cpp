@@ -128,6 +128,7 @@ void acquirer::keeps_places(operation& op, active_queue& q) noexcept {
     next->due_hook::unlink();
     if (holder) holder->hand_over_to(*next);
     holder = std::move(next);
+    update_gate(q); // for the next one: a hand-over settles no queue
 }
 
 /// Gives up the places of the lease that has ended, if there are any.
