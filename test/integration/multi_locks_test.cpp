@@ -188,6 +188,32 @@ BOOST_AUTO_TEST_CASE(one_busy_key_keeps_the_others_free) {
     BOOST_TEST(!both.result, both.result.what());
 }
 
+// It waits for a push of the key that stands in the way, whichever it is, and asks rarely.
+BOOST_AUTO_TEST_CASE(a_set_waits_for_the_key_in_its_way) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto held = one.hold("c");
+    attempt_at all(multi(two, {"a", "b", "c"}, {.ttl = 60s, .patience = 1'000}));
+    auto const is_tracked = [&] {
+        for (server& each : servers)
+            if (redis_cli(each).info("tracking_total_keys") != "0") return true;
+        return false;
+    };
+    BOOST_REQUIRE(two.until(is_tracked));
+    // Other keys change meanwhile. It asks again for none of them.
+    auto const rounds = two.locks.stats().rounds;
+    for (int i = 0; i < 20; ++i) {
+        auto other = one.hold("a");
+        BOOST_TEST(one.releases(other));
+    }
+    BOOST_TEST(two.locks.stats().rounds <= rounds + 2);
+    BOOST_TEST(one.releases(held));
+    BOOST_REQUIRE(two.until([&] { return all.over; }));
+    BOOST_TEST(!all.result, all.result.what());
+    BOOST_TEST(two.locks.stats().pushes > 0U);
+}
+
 BOOST_AUTO_TEST_CASE(after_its_patience_it_keeps_the_keys_that_come_first) {
     fleet servers(3);
     test_client one(servers), two(servers);
@@ -196,8 +222,14 @@ BOOST_AUTO_TEST_CASE(after_its_patience_it_keeps_the_keys_that_come_first) {
     attempt_at all(multi(two, {"a", "b", "c"}, {.ttl = 60s, .patience = 0}));
     BOOST_REQUIRE(two.until([&] { return is_held(servers, "a") && is_held(servers, "b"); }));
     BOOST_TEST(!all.over);
+    // It keeps them until it has all of them: another process that waits for one does not get it.
+    test_client three(servers);
+    two.runs_with(three);
+    attempt_at passes(three.locks.make_lock("a", long_lived));
+    BOOST_REQUIRE(two.until([&] { return three.locks.stats().waiters == 1; }));
     BOOST_TEST(one.releases(held));
-    BOOST_REQUIRE(two.until([&] { return all.over; }));
+    BOOST_REQUIRE(two.until([&] { return all.over || passes.over; }));
+    BOOST_TEST(!passes.over);
     BOOST_REQUIRE_MESSAGE(!all.result, all.result.what());
     // One token for all.
     BOOST_TEST(two.until([&] {
@@ -206,6 +238,8 @@ BOOST_AUTO_TEST_CASE(after_its_patience_it_keeps_the_keys_that_come_first) {
                token == redis_cli(servers[0]).get("c");
     }));
     BOOST_TEST(two.releases(all.got));
+    BOOST_REQUIRE(two.until([&] { return passes.over; }));
+    BOOST_TEST(three.releases(passes.got));
     for (auto const* const key : {"a", "b", "c"}) BOOST_TEST(two.sees(servers, key, false));
     BOOST_TEST(two.idle());
 }
@@ -357,10 +391,16 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_lost_while_the_next_is_waited_for_is_taken_ag
     BOOST_REQUIRE(two.until([&] { return is_held(servers, "a") && is_held(servers, "b"); }));
     for (server& each : servers) (void)redis_cli(each).del("a");
     BOOST_REQUIRE(two.until([&] { return two.locks.stats().lost == 1; }));
+    // One more for the same keys lets it look at what it has.
+    attempt_at next(multi(two, {"a", "b", "c"}, {.ttl = renewed_ttl, .patience = 0}));
+    BOOST_REQUIRE(two.until([&] { return copies(servers, "b") == 0 || all.over; }));
     BOOST_TEST(one.releases(held));
     BOOST_REQUIRE(two.until([&] { return all.over; }));
     BOOST_TEST(!all.result, all.result.what());
     BOOST_TEST(two.releases(all.got));
+    BOOST_REQUIRE(two.until([&] { return next.over; }));
+    BOOST_TEST(!next.result, next.result.what());
+    BOOST_TEST(two.releases(next.got));
     for (auto const* const key : {"a", "b", "c"}) BOOST_TEST(two.sees(servers, key, false));
     BOOST_TEST(two.idle());
 }
