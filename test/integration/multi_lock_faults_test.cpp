@@ -119,10 +119,10 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_no_lock_is_named) {
 BOOST_AUTO_TEST_CASE(a_flush_is_told_and_the_keys_are_free_again) {
     fleet servers(3);
     test_client client(servers, trusting(patient()));
-    auto [e, held] = acquire_all(client, {"a", "b"}, {.ttl = renewed_ttl});
-    BOOST_REQUIRE_MESSAGE(!e, e.what());
+    auto const got = acquire_all(client, {"a", "b"}, {.ttl = renewed_ttl});
+    BOOST_REQUIRE_MESSAGE(!got.first, got.first.what());
     for (server& each : servers) (void)redis_cli(each).command({"FLUSHALL"});
-    BOOST_REQUIRE(client.until([&] { return !held.held(); }));
+    BOOST_REQUIRE(client.until([&] { return !got.second.held(); }));
     auto [f, again] = acquire_all(client, {"b", "a"}, long_lived);
     BOOST_TEST(!f, f.what());
 }

@@ -33,6 +33,14 @@ constexpr order of_others{verdict::no, verdict::unknown, verdict::refused, verdi
 // A part
 //
 
+void intrusive_ptr_add_ref(gathered_command* g) noexcept {
+    ++g->references_;
+}
+
+void intrusive_ptr_release(gathered_command* g) noexcept {
+    if (--g->references_ == 0) delete g;
+}
+
 slot_part::slot_part(reply_handler_ptr owner, command of, unsigned slot)
     : owner_(std::move(owner))
     , of_(of)

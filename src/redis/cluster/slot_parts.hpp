@@ -23,6 +23,9 @@ namespace holdfast::redis {
 class gathered_command;
 class slot_part_user;
 
+void intrusive_ptr_add_ref(gathered_command*) noexcept;
+void intrusive_ptr_release(gathered_command*) noexcept;
+
 /// The keys of one slot, of a lock on several keys.
 class slot_part final : public reply_handler {
 public:
@@ -98,10 +101,8 @@ public:
 
 private:
     friend class slot_part;
-    friend void intrusive_ptr_add_ref(gathered_command* g) noexcept { ++g->references_; }
-    friend void intrusive_ptr_release(gathered_command* g) noexcept {
-        if (--g->references_ == 0) delete g;
-    }
+    friend void intrusive_ptr_add_ref(gathered_command*) noexcept;
+    friend void intrusive_ptr_release(gathered_command*) noexcept;
 
     struct record {
         slot_part_ptr part{}; ///< once it is answered
