@@ -2,6 +2,7 @@
 
 #include "command/exit_code.hpp"
 #include "command/report_text.hpp"
+#include "command/table.hpp"
 
 #include <algorithm>
 #include <iostream>
