@@ -60,6 +60,12 @@ lease_clock::time_point patience::next_vote() const {
     return first;
 }
 
+bool patience::any_in_quarantine() const {
+    auto const all = client_.instances();
+    return std::any_of(all.begin(), all.end(),
+                       [](auto const& i) { return i.state == instance_state::quarantined; });
+}
+
 bool patience::retries(error const& e, std::function<void()> again) {
     if (!(e == errc::quarantined && waits_for_votes(e)) && !waits_for_instances(e)) return false;
     pause_.async_wait([again = std::move(again)](boost::system::error_code) { again(); });
@@ -69,8 +75,11 @@ bool patience::retries(error const& e, std::function<void()> again) {
 // Too few instances have a vote. Some get it back in time; false if they do not.
 bool patience::waits_for_votes(error const& e) {
     auto const first = next_vote();
-    if (first == lease_clock::time_point::max()) return false;
-    auto const pause = std::max(first - lease_clock::now(), least_pause);
+    auto const now = lease_clock::now();
+    // The last of them may have got it back since the try.
+    auto const ended = first == lease_clock::time_point::max();
+    if (ended && any_in_quarantine()) return false;
+    auto const pause = ended ? least_pause : std::max(first - now, least_pause);
     auto const in_time = !settings_.wait_ms || pause < time_left();
     if (!std::exchange(said_wait_, true)) {
         say(in_time ? why_it_waits(settings_, e) : e.what() + advice(settings_));
