@@ -3,6 +3,8 @@
 #include "command/exit_code.hpp"
 #include "command/output.hpp"
 
+#include <algorithm>
+
 namespace holdfast::command {
 
 namespace {
