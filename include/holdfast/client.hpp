@@ -114,6 +114,12 @@ public:
     /// of the keys. An instance that has lost one of the keys does not have the lock any more, so
     /// the loss of one key is the loss of the lease.
     ///
+    /// An acquire that fails or is cancelled releases the keys that it has taken by then, on every
+    /// instance that may have one.
+    ///
+    /// Locks on one of the keys must not be fair: where processes stand in the line of a fair key,
+    /// a lock on several keys gets that key only when nobody stands there.
+    ///
     /// lock::key() is the common name of the keys; lock::keys() and lease::keys() give each.
     /// Needs the right to run scripts. In a Cluster the keys may have different slots.
     ///

@@ -36,7 +36,8 @@ namespace holdfast {
 ///
 /// The ttl of the lock is how long nobody leads after a leader has died.
 ///
-/// @param on  With outage_policy::fail, each try that fails is told, and that pause follows.
+/// @param on  With outage_policy::fail, `on_trouble` receives the error of each try that fails, and
+///     that pause follows.
 /// @param body  As of with_lock(). It is called once for each time in which this client leads.
 /// @param on_trouble  `void(holdfast::error const&)`, called on the executor of `body`, between two
 ///     calls of that: errc::lease_lost, or why the lock cannot be had. If it throws, the call ends

@@ -52,6 +52,8 @@ namespace holdfast {
 /// (1) The try goes on for the next in the queue. If there is none, the client releases the key on
 /// every instance that may have it, before it sends anything else there.
 ///
+/// A lock on several keys that takes one after the other releases those that it has, too.
+///
 /// An acquire that fails, for any reason, releases in the same way. The client sends the release to
 /// an unreachable instance once that is back, or leaves the key to expire. No key lives longer than
 /// its ttl.

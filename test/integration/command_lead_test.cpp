@@ -16,10 +16,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <fcntl.h>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -57,9 +60,38 @@ struct candidate : child {
         auto const said = line();
         BOOST_TEST(contains(said, text), '"' << said << "\" instead of: " << text);
     }
+    /// The same after other lines.
+    void says_at_last(std::string const& text) {
+        for (auto said = line(); !contains(said, text); said = line())
+            BOOST_REQUIRE_MESSAGE(!said.empty(), "never said: " << text);
+    }
 };
 
-/// A leader that does not end would wait for ever.
+/// Commands that end after a TERM wait here until the test lets one of them go on.
+class last_words {
+public:
+    explicit last_words(fleet& servers)
+        : path_(servers[0].folder() + "/end") {
+        BOOST_REQUIRE(::mkfifo(path_.c_str(), 0600) == 0);
+        pipe_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+        BOOST_REQUIRE(pipe_ >= 0);
+    }
+    ~last_words() { ::close(pipe_); }
+    last_words(last_words const&) = delete;
+    last_words& operator=(last_words const&) = delete;
+
+    /// A part of a script: says "ending" after a TERM, and at its end "over".
+    std::string script() const {
+        return "trap 'echo ending; read x <" + path_ + "; echo over; exit 3' TERM; ";
+    }
+    void let_one_end() { BOOST_REQUIRE(::write(pipe_, "x\n", 2) == 2); }
+
+private:
+    std::string path_;
+    int pipe_ = -1;
+};
+
+/// A leader that does not end would keep the test waiting.
 outcome run_lead(std::string const& arguments) {
     return run_program("timeout 20 " + program("HOLDFAST_COMMAND") + " lead k " + arguments);
 }
@@ -204,19 +236,30 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_campaign) {
 
 BOOST_AUTO_TEST_CASE(a_leader_that_loses_its_lock_ends_its_command_and_leads_again) {
     fleet servers(3);
+    last_words end(servers);
     candidate c(servers, "--ttl 2s",
-                alone(servers) + "trap 'sleep 0.2 9>&-; echo over; exit 3' TERM; echo $$; "
-                                 "echo $how; while :; do read x || :; done");
+                alone(servers) + end.script() +
+                    "echo $$; echo $how; while :; do read x || :; done");
     auto const id = c.command();
     c.says("alone");
+    test_client other(servers);
     delete_everywhere(servers);
     c.says("the lock is lost, the command has to end: k");
+    c.says("ending");
+    // The leader does not ask for the lock again before its command has ended.
+    auto [e, l] = other.try_acquire("k");
+    BOOST_TEST(!e, e.what());
+    BOOST_TEST(other.releases(l));
+    end.let_one_end();
     c.says("over");
     auto const next = c.command();
     c.says("alone");
     BOOST_TEST(is_gone(id));
     BOOST_TEST(next != id);
     c.send_signal(SIGTERM);
+    c.says("ending");
+    BOOST_TEST(!is_free(servers));
+    end.let_one_end();
     c.says("over");
     BOOST_TEST(c.status() == 3);
     check_nothing_left(servers);
@@ -369,12 +412,13 @@ BOOST_AUTO_TEST_CASE(the_command_of_a_leader_that_is_cut_off_has_ended_when_anot
 // Three candidates. In turn, the one that leads is killed, is ended, or loses the servers.
 BOOST_AUTO_TEST_CASE(no_two_commands_run_at_the_same_time) {
     fleet servers(3);
+    last_words end(servers);
     auto const journal = servers[0].folder() + "/journal";
     auto const start = [&](std::size_t i) {
-        return std::make_unique<candidate>(
-            servers, "--ttl 2s --timeout 200ms",
-            alone(servers) + "trap 'sleep 0.2 9>&-; exit 3' TERM; echo " + std::to_string(i) +
-                " $$ $how >>'" + journal + "'; while :; do read x || :; done");
+        return std::make_unique<candidate>(servers, "--ttl 2s --timeout 200ms",
+                                           alone(servers) + end.script() + "echo " +
+                                               std::to_string(i) + " $$ $how >>'" + journal +
+                                               "'; while :; do read x || :; done");
     };
     std::array<std::unique_ptr<candidate>, 3> all{start(0), start(1), start(2)};
     std::size_t leader = 0;
@@ -396,16 +440,22 @@ BOOST_AUTO_TEST_CASE(no_two_commands_run_at_the_same_time) {
             break;
         case 1:
             all[leader]->send_signal(SIGTERM);
+            all[leader]->says_at_last("ending");
+            BOOST_TEST(!is_free(servers));
+            end.let_one_end();
             BOOST_TEST(all[leader]->status() == 3);
             all[leader] = start(leader);
             break;
         default:
             servers.freeze(3);
+            all[leader]->says_at_last("ending");
+            end.let_one_end();
             BOOST_TEST(is_gone(id));
             servers.thaw_all();
         }
     }
     for (auto& each : all) each->send_signal(SIGTERM);
+    end.let_one_end();
     for (auto& each : all) BOOST_TEST(each->status() != -1);
     // A request of before the last thaw may come late.
     check_nothing_left(servers, 5s);

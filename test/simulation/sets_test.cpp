@@ -97,7 +97,7 @@ public:
         for (int n = 0; n < 60 && violation().empty(); ++n) step(true);
         for (int n = 0; n < 400 && violation().empty(); ++n) step(false);
         for (auto const& a : all_)
-            if (a->waits || a->has) fail("FIFO", "an acquire waits for ever");
+            if (a->waits || a->has) fail("FIFO", "an acquire is never served");
         return violation();
     }
 

@@ -2,8 +2,8 @@
 // well.
 //
 // The problem: an acquire of several keys asks for all at once, so it must be first everywhere. If
-// each key had an order of its own, two of these acquires could each be first for one key, and wait
-// for ever.
+// each key had an order of its own, two of these acquires could each be first for one key, and
+// neither would ever get the other key.
 //
 // The idea: an acquire of several keys gets its places in the lines of all its keys at one moment.
 // So the lines agree: who comes earlier stands before in every line that they share, and the

@@ -15,7 +15,7 @@
 //   M3     no deadlock: after the faults, each acquire that waits is served within a bound
 //   M4     (L1) free keys are had in one round trip
 //   M5     neither sets nor single locks starve, whoever always asks
-//   M6     (L4) the loss of one key is told as the loss of the lease, no later than its deadline
+//   M6     (L4) a holder that loses one key hears of the loss by the deadline of its lease
 //   M7     keys that minorities keep, each on another one, block for their ttl at most
 //   M8     one key, 64 keys, and sets in any relation
 //   S2     of two leases that share a key, the later one has the greater fence
@@ -49,7 +49,8 @@ public:
     /// Returns the violated property with the reason, or an empty string.
     std::string run() {
         while ((essential() > 0 || queued_ > 0) && happens()) {
-            if (now() > last_end_) fail("M3", std::to_string(queued_) + " acquires wait for ever");
+            if (now() > last_end_)
+                fail("M3", std::to_string(queued_) + " acquires are never served");
         }
         if (violation().empty() && !shape_) check_end();
         return violation();
