@@ -190,4 +190,21 @@ std::vector<finding> diagnose(std::vector<instance_status> const& instances,
     return all;
 }
 
+std::optional<lease_clock::time_point> next_vote(std::vector<instance_status> const& all,
+                                                 lease_clock::time_point now) {
+    constexpr auto never = lease_clock::time_point::max();
+    auto first = never;
+    auto lasts = false;
+    std::size_t up = 0;
+    for (auto const& i : all) {
+        if (i.quarantined_until > now) first = std::min(first, i.quarantined_until);
+        lasts = lasts || (i.state == instance_state::quarantined && i.quarantined_until == never);
+        up += i.state == instance_state::up ? 1U : 0U;
+    }
+    if (first != never) return first;
+    // The last of the quarantines may have ended since the try, so the next one shows more.
+    if (!lasts || up > all.size() / 2) return now;
+    return std::nullopt;
+}
+
 } // namespace holdfast::command

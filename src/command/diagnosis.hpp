@@ -3,9 +3,11 @@
 #define HOLDFAST_COMMAND_DIAGNOSIS_HPP
 
 #include <holdfast/client_stats.hpp>
+#include <holdfast/clock.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,11 @@ struct failed_trial {
 /// In the order in which an operator should read them: faults first.
 std::vector<finding> diagnose(std::vector<instance_status> const&, std::vector<failed_trial> const&,
                               std::chrono::milliseconds ttl);
+
+/// After a try that found too few votes: when another one may find more. In the past if enough
+/// instances have got their votes back since. Empty if waiting is of no use.
+std::optional<lease_clock::time_point> next_vote(std::vector<instance_status> const&,
+                                                 lease_clock::time_point now);
 
 } // namespace holdfast::command
 

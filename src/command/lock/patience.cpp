@@ -1,5 +1,6 @@
 #include "command/lock/patience.hpp"
 
+#include "command/diagnosis.hpp"
 #include "command/exit_code.hpp"
 #include "command/output.hpp"
 
@@ -51,23 +52,6 @@ std::chrono::milliseconds patience::time_left() const {
     return all - std::chrono::floor<std::chrono::milliseconds>(lease_clock::now() - begun_);
 }
 
-/// When the first instance gets its vote back; in the far future if none is in quarantine, or none
-/// will leave it.
-lease_clock::time_point patience::next_vote() const {
-    auto const now = lease_clock::now();
-    auto first = lease_clock::time_point::max();
-    for (auto const& i : client_.instances()) {
-        if (i.quarantined_until > now) first = std::min(first, i.quarantined_until);
-    }
-    return first;
-}
-
-bool patience::any_in_quarantine() const {
-    auto const all = client_.instances();
-    return std::any_of(all.begin(), all.end(),
-                       [](auto const& i) { return i.state == instance_state::quarantined; });
-}
-
 bool patience::retries(error const& e, std::function<void()> again) {
     if (!(e == errc::quarantined && waits_for_votes(e)) && !waits_for_instances(e)) return false;
     pause_.async_wait([again = std::move(again)](boost::system::error_code) { again(); });
@@ -76,12 +60,10 @@ bool patience::retries(error const& e, std::function<void()> again) {
 
 // Too few instances have a vote. Some get it back in time; false if they do not.
 bool patience::waits_for_votes(error const& e) {
-    auto const first = next_vote();
     auto const now = lease_clock::now();
-    // The last of them may have got it back since the try.
-    auto const ended = first == lease_clock::time_point::max();
-    if (ended && any_in_quarantine()) return false;
-    auto const pause = ended ? least_pause : std::max(first - now, least_pause);
+    auto const first = next_vote(client_.instances(), now);
+    if (!first) return false;
+    auto const pause = std::max(*first - now, least_pause);
     auto const in_time = !settings_.wait_ms || pause < time_left();
     if (!std::exchange(said_wait_, true)) {
         say(in_time ? why_it_waits(settings_, e) : e.what() + advice(settings_));

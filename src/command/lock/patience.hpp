@@ -61,8 +61,6 @@ public:
 
 private:
     std::chrono::milliseconds time_left() const;
-    lease_clock::time_point next_vote() const;
-    bool any_in_quarantine() const;
     bool waits_for_votes(error const&);
     bool waits_for_instances(error const&);
 

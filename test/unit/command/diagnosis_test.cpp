@@ -174,4 +174,44 @@ BOOST_AUTO_TEST_CASE(a_lock_that_could_not_be_had_is_a_fault) {
           "a lock was tried there alone, and failed: the instance rejects the command");
 }
 
+//
+// How long a command waits for votes
+//
+
+namespace {
+
+constexpr lease_clock::time_point moment{1h};
+
+instance_status without_vote(lease_clock::time_point until) {
+    auto s = good("q:1");
+    s.state = instance_state::quarantined;
+    s.quarantined_until = until;
+    return s;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_command_waits_for_the_first_vote_that_comes_back) {
+    BOOST_TEST((next_vote({without_vote(moment + 3s), without_vote(moment + 2s), good("c:3")},
+                          moment) == moment + 2s));
+    BOOST_TEST((next_vote({without_vote(lease_clock::time_point::max()), without_vote(moment + 5s),
+                           good("c:3")},
+                          moment) == moment + 5s));
+}
+
+// A slow process looks at the states after the quarantines that refused it have ended.
+BOOST_AUTO_TEST_CASE(a_command_tries_again_if_the_votes_are_back_when_it_looks) {
+    BOOST_TEST((next_vote(three(), moment) == moment));
+    // The states are not up to date yet.
+    BOOST_TEST((next_vote({without_vote(moment), without_vote(moment - 1ms), good("c:3")},
+                          moment) == moment));
+    BOOST_TEST((next_vote({without_vote(lease_clock::time_point::max()), good("b:2"), good("c:3")},
+                          moment) == moment));
+}
+
+BOOST_AUTO_TEST_CASE(a_command_does_not_wait_for_votes_that_never_come_back) {
+    auto const never = lease_clock::time_point::max();
+    BOOST_TEST(!next_vote({without_vote(never), without_vote(never), good("c:3")}, moment));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
