@@ -33,6 +33,18 @@
 
 namespace holdfast {
 
+namespace detail {
+
+/// Of texts that last as long as the range.
+template <class Keys>
+concept key_range =
+    std::ranges::input_range<Keys> && !std::convertible_to<Keys, std::string_view> &&
+    std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view> &&
+    (std::is_reference_v<std::ranges::range_reference_t<Keys>> ||
+     std::is_trivially_destructible_v<std::ranges::range_reference_t<Keys>>);
+
+} // namespace detail
+
 /// The locks of a set of independent Redis or Valkey instances. One client per process is enough:
 /// all its locks share one connection to each instance.
 ///
@@ -138,12 +150,13 @@ public:
                          lock_options const& options = {}) const {
         return make_multi_lock(std::vector<std::string_view>(keys), options);
     }
-    /// As above, with the keys of a range, such as `std::vector<std::string>`.
-    template <std::ranges::input_range Keys>
-    requires std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view> &&
-        (!std::convertible_to<Keys, std::string_view>)lock
-        make_multi_lock(Keys const& keys, lock_options const& options = {}) const {
-        return make_multi_lock(std::vector<std::string_view>(keys.begin(), keys.end()), options);
+    /// As above, with the keys of a range, such as `std::vector<std::string>`. The range has the
+    /// strings: a range that makes each of them anew does not compile.
+    template <detail::key_range Keys>
+    lock make_multi_lock(Keys&& keys, lock_options const& options = {}) const {
+        std::vector<std::string_view> views;
+        for (auto&& key : keys) views.emplace_back(key);
+        return make_multi_lock(std::move(views), options);
     }
     /// As above.
     lock make_multi_lock(std::vector<std::string_view> keys,
