@@ -14,6 +14,7 @@
 #include <holdfast/list_report.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
+#include <holdfast/read_write_lock.hpp>
 #include <holdfast/wait_limit.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -161,6 +162,14 @@ public:
     /// As above.
     lock make_multi_lock(std::vector<std::string_view> keys,
                          lock_options const& options = {}) const;
+
+    /// Two locks on `key`: for readers, who share it, and for writers. No I/O.
+    ///
+    /// @param options  Of both. lock_options::fair must be off: writers and readers take turns
+    ///     without it.
+    /// @throws system_error  As make_lock().
+    read_write_lock make_read_write_lock(std::string_view key,
+                                         lock_options const& options = {}) const;
 
     /// Takes over a lease that another client has acquired: proves to the instances that the key
     /// has its token, and extends the key to a whole ttl from now. The new lease has the fence of

@@ -236,6 +236,21 @@ public:
                                                                token, std::optional(time));
     }
 
+    /// Makes a lease of read_write_lock::write() one of its read(), without a gap: no writer comes
+    /// between. From the call on the holder may only read. Other readers are let in where an
+    /// instance has taken part; the call completes when a quorum has.
+    ///
+    /// If it fails, the lease is a reader's all the same, and lasts until its deadline. Other
+    /// readers may be kept out until an extension succeeds. A second call is an extend().
+    ///
+    /// @par Handler signature, errors, cancellation  As extend().
+    /// @throws system_error  From the call itself: errc::invalid_options for a lease that
+    ///     read_write_lock::write() did not give. Else as extend().
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto downgrade(Token&& token = {}) {
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_downgrade{{checked_writer()}}, token);
+    }
     /// Ends the lease, and leaves the key on the servers until its ttl is over: "at most once in
     /// that time". The key is not released, not even by the destructor. It goes at the latest one
     /// ttl after the last extension was sent; call extend() before for an exact time. An extension
@@ -300,6 +315,8 @@ private:
 
     /// Checks the ttl, too.
     std::chrono::nanoseconds checked(std::chrono::milliseconds ttl) const;
+    /// Throws for a lease that is no writer's.
+    detail::lease_ref checked_writer() const;
     /// Throws for an empty lease.
     detail::lease_ref present() const {
         if (!share_) throw_error(errc::lease_released);

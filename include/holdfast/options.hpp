@@ -233,6 +233,13 @@ enum class outage_policy : std::uint8_t {
     fail,
 };
 
+/// The access to a key that a lock asks for.
+enum class lock_access : std::uint8_t {
+    exclusive, ///< client::make_lock(), client::make_multi_lock()
+    read,      ///< read_write_lock::read(): together with other readers
+    write,     ///< read_write_lock::write(): alone
+};
+
 /// Options of a lock. Trivially destructible, for the same reason.
 struct lock_options {
     // Options that most programs set.

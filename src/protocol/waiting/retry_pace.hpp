@@ -86,6 +86,7 @@ public:
         next_ = now + pause_;
     }
     void at_once(time_point now) { next_ = now; }
+    void no_later_than(time_point at) { next_ = std::min(next_, at); }
     /// The arbiter will not push. Each polls_between_rechecks-th of these tries leads to a recheck.
     void polled(time_point now) {
         if (++polls_ % Rules::polls_between_rechecks == 0) at_once(now);

@@ -52,8 +52,10 @@ public:
     /// False if `w` does not wait (try_acquire), and this process has the key or wants it. A waiter
     /// that adopts a tenure goes first: it proves that nobody else can have the key.
     [[nodiscard]] bool join(waiter& w) {
-        auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
-        if (w.adopts ? phase_ == phase::held : !w.waits && (!free || !empty())) return false;
+        auto const fellow = phase_ == phase::held && try_.shared && w.shared;
+        auto const free = phase_ == phase::ready || phase_ == phase::standing_back || fellow;
+        if (w.adopts ? phase_ == phase::held && !fellow : !w.waits && (!free || !empty()))
+            return false;
         add(w);
         return true;
     }
@@ -83,6 +85,10 @@ public:
                 return {};
             case phase::held: // an adoption may have overtaken tries that do not wait
                 if (empty()) return {.effect = is_plain() ? effect::fold : effect::none};
+                if (try_.shared && (front().waits || front().shared)) {
+                    phase_ = phase::ready;
+                    return {.effect = effect::part};
+                }
                 if (front().waits) return {};
                 return {.effect = effect::refuse};
             case phase::waiting:
@@ -101,7 +107,7 @@ public:
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
-                if (now < wake_ && (empty() || front().waits)) {
+                if (now < wake_ && (empty() || (front().waits && !front().shared))) {
                     return {.effect = stand_back_.take_question() ? effect::listen : effect::none};
                 }
                 stand_back_.end(now);
@@ -190,6 +196,7 @@ public:
         awaits_ = will_push ? awaits::push : awaits::time;
         excused_ = false;
         rechecks_.begin(now);
+        if (front().notes) rechecks_.no_later_than(now + Rules::renews_note(front().ttl));
         tracker_.asked_again(try_.begun, now, arbiter_, left);
         will_push ? tracker_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
         if (line_.fair()) tracker_.stands_in_line(Rules::reservation(longest_pause));
@@ -334,10 +341,26 @@ public:
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
         return phase_ == phase::held && !empty() && may_try() && front().ttl <= ttl &&
+               !try_.shared && !front().shared &&
                (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
                Rules::suffices(left, front().ttl, front().renewed);
+    }
+    /// True if the reader `w` shares the tenure of readers that is held: a newcomer while the
+    /// tenure is young and nobody waits, or the first waiter.
+    bool shares(waiter const& w, time_point now, duration left) const {
+        auto const next = empty() ? now - held_since_ < Rules::share_time : &w == &front();
+        return phase_ == phase::held && try_.shared && next && !try_.alone && !w.alone &&
+               !w.adopts && may_try() && try_.serves(w) && Rules::suffices(left, w.ttl, true);
+    }
+    /// The first waiter shares the tenure.
+    waiter& share() { return pop(); }
+    /// The writer that has the key is a reader from now on.
+    void downgraded(time_point now, bool alone) {
+        try_.shared = true;
+        try_.alone = alone;
+        held_since_ = now;
     }
     /// After effect::fold.
     folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
@@ -351,6 +374,7 @@ public:
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
+        if (try_.shared) return;
         if (line_.fair() && !empty()) rivals_.contest(); // the next try joins the line
         if (line_.fair()) return;
         auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
@@ -393,8 +417,9 @@ private:
     /// True if folded() is all that the queue has to remember while its tenure is held. There the
     /// round trip is also the time of the try, during which the tenure counts as young.
     bool is_plain() const {
-        return Rules::may_fold(leases_) && !rivals_.ever_seen() && stand_back_.is_unused() &&
-               yields_ == duration::zero() && pace_.round_trip() == held_since_ - try_.begun;
+        return !try_.shared && Rules::may_fold(leases_) && !rivals_.ever_seen() &&
+               stand_back_.is_unused() && yields_ == duration::zero() &&
+               pace_.round_trip() == held_since_ - try_.begun;
     }
 
     queue_action begin_try(time_point now, instance_set reachable) {
@@ -411,7 +436,8 @@ private:
             reserved || take_has_keys() || !rivals_.contested() || !front().waits || recheck ||
             outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
-        try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, reserved, now};
+        auto const& w = front();
+        try_ = {&w, w.ttl, w.fenced, w.adopts, asks_all, reserved, w.shared, w.alone, now};
         if (!asks_all) return {.effect = effect::try_arbiter};
         tracker_.forget();
         if (reserved) return {.effect = effect::try_reserved};

@@ -59,6 +59,16 @@ struct waiting_rules : tracking_rules {
     static constexpr bool suffices(duration left, duration ttl, bool renewed) {
         return renewed ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
+    /// How long a tenure of readers lets in further readers of its process. The next one asks the
+    /// instances again: a writer of another process may wait.
+    static constexpr duration share_time = std::chrono::milliseconds(50);
+    /// How long readers that were refused come before the next writer, after a writer's release.
+    /// As stand_back(): so long do their tries need.
+    static constexpr duration readers_turn(duration round_trip) {
+        return std::max<duration>(stand_back(round_trip), std::chrono::milliseconds(3));
+    }
+    /// How often a writer that waits asks all instances again, so that its note stays everywhere.
+    static constexpr duration renews_note(duration ttl) { return ttl / 3; }
     /// True if a waiter also wakes at the time at which the key expires. If no client deletes the
     /// key, servers push its expiry late.
     static constexpr bool wakes_at_expiry() { return true; }

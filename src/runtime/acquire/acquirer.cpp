@@ -303,6 +303,9 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
             }
             schedule(q);
             return true;
+        case effect::part:
+            q.detach();
+            break;
         case effect::forget:
             forget(q);
             return false;
