@@ -90,6 +90,9 @@ bool acquirer::admit(operation& op) {
     op.waits = limit > std::chrono::nanoseconds::zero();
     op.stays = op.waits && !op.adopts && options.on_outage == outage_policy::wait;
     op.again = false;
+    op.shared = call.lock->access() == lock_access::read;
+    op.alone = op.shared && (!op.renewed || options.max_hold.count() != 0);
+    op.notes = call.lock->access() == lock_access::write && op.waits && !op.adopts;
     return true;
 }
 
@@ -274,6 +277,7 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
         if (q.of_set) update_gate(q);
         auto const action = q.machine.next(now, instances_.voters());
         if (action.empty()) {
+            if (q.noting && !q.machine.has_writers()) withdraw(q);
             schedule(q);
             return true;
         }
@@ -332,6 +336,7 @@ void acquirer::schedule(active_queue& q) {
 
 void acquirer::forget(active_queue& q) noexcept {
     leave_line(q);
+    if (q.noting) withdraw(q);
     q.detach();
     keys_.erase(key_entry(q));
     if (q.of_set) {
@@ -349,17 +354,16 @@ void acquirer::put_back(active_queue& q) noexcept {
     q.waiting_hook::unlink();
     if (auto const w = std::exchange(q.tracking, nullptr)) w->queue = nullptr;
     q.lock.reset();
+    q.noting.reset();
     q.round = {};
     queues_.give_back(static_cast<queue&>(q));
 }
 
 // A queue whose round has answers for a report is not folded.
 void acquirer::fold(active_queue& q) noexcept {
-    using stored = decltype(active_tenure::round_trip);
     auto& t = *q.tenure.detach(); // keys_ has this reference now
     t.queue = nullptr;
-    t.round_trip = std::chrono::duration_cast<stored>(
-        std::min<protocol::duration>(q.machine.folded().round_trip, stored::max()));
+    t.note_round_trip(q.machine.folded().round_trip);
     keys_.replace(key_entry(q), key_entry(t));
     put_back(q);
 }

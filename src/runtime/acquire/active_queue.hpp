@@ -38,7 +38,8 @@ public:
     bool asks_all = false; ///< the try asks all instances, not the arbiter alone
     bool of_set = false;   ///< its lock is one on several keys
     protocol::wait_queue machine;
-    detail::lock_state_ptr lock; ///< one of the locks on the key
+    detail::lock_state_ptr lock;   ///< one of the locks on the key
+    detail::lock_state_ptr noting; ///< of a writer that may have told the readers that it waits
     std::size_t hash = 0;
     active_tenure_ptr tenure;
     active_tenure_ptr tracking;      ///< asks about the key, and does not acquire it

@@ -21,7 +21,7 @@ public:
         : leader_(l) {}
 
     redis::command_args arguments(command c) const noexcept override {
-        return describe(c, leader_.fence_ttl_, leader_.services_.random.label());
+        return describe(c, leader_.fence_ttl_, leader_.services_.random);
     }
 
     void on_answer(unsigned instance, command c, std::uint32_t round,
@@ -75,7 +75,10 @@ void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, st
         return;
     }
     auto* const concerned = keeper_.on_answer(t, instance, c, round, a);
-    if (c == command::release && a.verdict == verdict::yes)
+    // An extension by readers may write the key for which a writer of this process waits.
+    auto const writes =
+        c == command::release || (t.shared && (c == command::extend || c == command::heal));
+    if (writes && a.verdict == verdict::yes)
         t.lock->for_each_key(
             [&](std::string_view key) { acquirer_.on_own_release(instance, key); });
     settle(concerned);
@@ -89,16 +92,23 @@ void tenure_leader::on_time(active_tenure& t, lease_clock::time_point now) {
 
 void tenure_leader::on_won(active_tenure& t) {
     auto& q = *t.queue;
-    auto* const l = keeper_.new_lease();
+    auto* const l = keeper_.new_lease(t);
     auto& op = acquirer_.take_winner(t);
     if (l != nullptr) {
         keeper_.grant(op, t, *l);
+        while (auto* const next = acquirer_.take_sharer(t)) share(t, *next);
         return settle(&q);
     }
     // An adopted key may still be of use to its first holder.
     auto const adopted = op.adopts;
     acquirer_.fail(op, errc::out_of_memory);
     settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
+}
+
+void tenure_leader::share(active_tenure& t, operation& op) {
+    auto* const l = keeper_.new_lease(t);
+    if (l == nullptr) return acquirer_.fail(op, errc::out_of_memory);
+    keeper_.grant(op, t, *l);
 }
 
 //

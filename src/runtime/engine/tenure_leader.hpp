@@ -38,6 +38,8 @@ public:
     void on_answer(active_tenure&, unsigned instance, protocol::command, std::uint32_t round,
                    redis::answer const&);
     void on_time(active_tenure&, lease_clock::time_point now);
+    /// Gives the acquire a lease of a tenure of readers that has others.
+    void share(active_tenure&, operation&);
     /// Settles the queue that the keeper has returned, if there is one.
     void settle(active_queue* q) {
         if (q != nullptr) acquirer_.settle(*q, services_.turn.time());

@@ -1,0 +1,36 @@
+// Readers of this process that share a tenure, and the notes of its waiting writers.
+#include "protocol/tenure/tenure.hpp"
+#include "runtime/acquire/acquirer.hpp"
+
+namespace holdfast::runtime {
+
+/// The tenure of readers of which the reader gets a lease without I/O, or null.
+active_tenure* acquirer::tenure_for(operation const& op, active_queue* q) const {
+    if (q == nullptr || !q->machine.held()) return nullptr;
+    auto const& t = *q->tenure;
+    if (t.lease == nullptr || t.machine.phase() != protocol::tenure_phase::held) return nullptr;
+    auto const now = turn_.time();
+    return q->machine.shares(op, now, t.machine.valid_until() - now) ? q->tenure.get() : nullptr;
+}
+
+operation* acquirer::take_sharer(active_tenure& t) {
+    auto* const q = t.queue;
+    if (q == nullptr || q->machine.empty() || tenure_for(q->front(), q) != &t) return nullptr;
+    return &static_cast<operation&>(q->machine.share());
+}
+
+// No writer of this process waits any more. Its note would keep readers out for its ttl.
+void acquirer::withdraw(active_queue& q) noexcept {
+    auto const lock = std::move(q.noting);
+    turn_.run([&] {
+        active_tenure_ptr const t(&tenures_.take());
+        t->machine = protocol::tenure(instances_.size(), lock->options().ttl, false);
+        t->machine.cancel();
+        t->lock = lock;
+        t->fair = t->shared = false;
+        t->set_token(random_.next_token());
+        tenures_.send(*t, protocol::command::release, instances_.reachable(), 0);
+    });
+}
+
+} // namespace holdfast::runtime
