@@ -209,6 +209,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? fence_of(t) : 0;
     if (t.shared) add(l, turn_.time());
+    if (!first) counters::add(counters_.handovers);
     ++held_;
     counters::add(counters_.acquired);
     l.count(counters_);
@@ -263,7 +264,7 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end 
     if (lost) {
         events_.lost(l, held);
     } else {
-        events_.released(l, held, others);
+        events_.released(l, held, false);
     }
     if (!others && !t->leaves_key) return release(*t, op, !lost, now);
     if (!lost) counters::add(counters_.released);
