@@ -230,7 +230,7 @@ public:
     ///
     /// A shorter ttl counts from the call on, whether it succeeds or not, because an instance may
     /// have taken it: the deadline is then no later than `ttl` from now.
-    /// Among readers that share one reader on the servers, a shorter ttl than theirs is of no effect.
+    /// Among readers that share one reader on the servers, a ttl below theirs is of no effect.
     ///
     /// @param ttl  min_ttl to client_options::max_ttl.
     /// @par Handler signature, errors, cancellation  As extend().
