@@ -10,6 +10,7 @@
 #ifndef HOLDFAST_REDIS_READ_WRITE_KEY_HPP
 #define HOLDFAST_REDIS_READ_WRITE_KEY_HPP
 
+#include "redis/wire/kinds/read_write_scripts.hpp"
 #include "redis/wire/lock_kind.hpp"
 
 #include <string>
@@ -19,10 +20,6 @@ namespace holdfast::redis {
 
 extern lock_kind const read_key;
 extern lock_kind const write_key;
-
-/// The value of a key with readers. Of the form of a token, so that a report of any client names
-/// the holder `readers`. No client draws this token.
-inline constexpr std::string_view readers_value = "readers:00000000000000000000000000000000";
 
 /// The names of the keys beside a key. No two keys share one.
 struct companion_names {
