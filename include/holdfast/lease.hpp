@@ -175,6 +175,8 @@ public:
     /// there is no more extension. The lease then ends at its deadline, and wait_end() tells the
     /// holder. So a worker that has stopped making progress does not hold the lock for ever; see
     /// also lock_options::max_hold. The client destroys `condition` soon after the lease has ended.
+    /// Readers that share one reader on the servers (read_write_lock.hpp) are extended together:
+    /// while one of them has no condition, or one that returns true.
     /// An empty function: always.
     /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
     ///     context has been destroyed.
@@ -185,6 +187,9 @@ public:
     /// Otherwise the client deletes the key, where it still holds our token, on every instance that
     /// may have it. The call completes as soon as a quorum has confirmed, or cannot any more; at
     /// the latest after twice client_options::instance_timeout.
+    ///
+    /// A reader that shares one reader on the servers with others gives up its own lease alone,
+    /// without I/O, and so does not wait for a quorum. The last of them does all the above.
     ///
     /// @par Handler signature  `void(release_result)`; see there for the codes.
     /// @par Executor  When the client's context has been destroyed, nothing is sent. The handler is
@@ -225,6 +230,7 @@ public:
     ///
     /// A shorter ttl counts from the call on, whether it succeeds or not, because an instance may
     /// have taken it: the deadline is then no later than `ttl` from now.
+    /// Among readers that share one reader on the servers, a ttl below theirs is of no effect.
     ///
     /// @param ttl  min_ttl to client_options::max_ttl.
     /// @par Handler signature, errors, cancellation  As extend().
@@ -261,6 +267,8 @@ public:
     /// release() says errc::lease_released. Waiters of this client find the key held, as all others
     /// do. When the context has been destroyed it does nothing: no lease is left then, and the key
     /// goes with its ttl.
+    /// Of readers that share one reader on the servers, the others go on. None of them then deletes
+    /// the key.
     /// @throws system_error  errc::lease_released for an empty lease. std::bad_alloc.
     void detach();
 

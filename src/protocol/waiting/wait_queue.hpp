@@ -17,6 +17,7 @@
 #include "protocol/tenure/tally.hpp"
 #include "protocol/time.hpp"
 #include "protocol/waiting/arbiter.hpp"
+#include "protocol/waiting/held_tenure.hpp"
 #include "protocol/waiting/key_tracker.hpp"
 #include "protocol/waiting/queue_values.hpp"
 #include "protocol/waiting/retry_pace.hpp"
@@ -33,8 +34,12 @@
 namespace holdfast::protocol {
 
 template <class Rules>
-class basic_wait_queue : public waiter_line {
+class basic_wait_queue : public held_tenure<Rules> {
+    using base = held_tenure<Rules>;
+
 public:
+    using base::empty, base::front, base::may_try, base::held;
+
     explicit basic_wait_queue(unsigned configured = 1)
         : tracker_(configured)
         , configured_(configured) {}
@@ -56,7 +61,7 @@ public:
         auto const free = phase_ == phase::ready || phase_ == phase::standing_back || fellow;
         if (w.adopts ? phase_ == phase::held && !fellow : !w.waits && (!free || !empty()))
             return false;
-        add(w);
+        this->add(w);
         return true;
     }
     /// How long this process leaves a free key to clients that poll for it.
@@ -153,7 +158,7 @@ public:
         tracker_.forget();
         choice_.reset();
         rivals_.begin_tenure();
-        return pop();
+        return this->pop();
     }
 
     /// Too many instances refused.
@@ -336,41 +341,8 @@ public:
     bool awaits_instances() const { return phase_ == phase::waiting || !tracker_.idle(); }
 
     // The tenure
-    /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
-    /// the tenure.
-    bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
-                    duration longest) const {
-        return phase_ == phase::held && !empty() && may_try() && front().ttl <= ttl &&
-               !try_.shared && !front().shared &&
-               (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
-               Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
-                                    longest) &&
-               Rules::suffices(left, front().ttl, front().renewed);
-    }
-    /// True if the reader `w` shares the tenure of readers that is held: a newcomer while the
-    /// tenure is young and nobody waits, or the first waiter.
-    bool shares(waiter const& w, time_point now, duration left) const {
-        auto const next = empty() ? now - held_since_ < Rules::share_time : &w == &front();
-        return phase_ == phase::held && try_.shared && next && !try_.alone && !w.alone &&
-               !w.adopts && may_try() && try_.serves(w) && Rules::suffices(left, w.ttl, true);
-    }
-    /// The first waiter shares the tenure.
-    waiter& share() { return pop(); }
-    /// The writer that has the key is a reader from now on.
-    void downgraded(time_point now, bool alone) {
-        try_.shared = true;
-        try_.alone = alone;
-        held_since_ = now;
-    }
     /// After effect::fold.
     folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
-    /// The waiter that gets the next lease.
-    waiter& hand_over() {
-        ++leases_;
-        return pop();
-    }
-    /// How many leases the tenure has served before the present one.
-    unsigned handovers() const { return leases_ - 1; }
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
@@ -404,7 +376,6 @@ public:
     queue_counts const& counts() const { return counts_; }
     /// Whether a holder of the key was seen, in this process or elsewhere.
     bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
-    bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
     /// True if the inspection still needs the tenure that was refused.
     bool inspects() const { return phase_ == phase::to_inspect || phase_ == phase::inspecting; }
@@ -413,6 +384,7 @@ private:
     using effect = queue_effect;
     using phase = queue_phase;
     using awaits = awaited_event;
+    using base::phase_, base::try_, base::held_since_, base::leases_;
 
     /// True if folded() is all that the queue has to remember while its tenure is held. There the
     /// round trip is also the time of the try, during which the tenure counts as young.
@@ -433,8 +405,8 @@ private:
             configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
         auto const reserved = line_.take_call() && !front().adopts;
         auto const asks_all =
-            reserved || take_has_keys() || !rivals_.contested() || !front().waits || recheck ||
-            outage || candidates(reachable).empty() ||
+            reserved || this->take_has_keys() || !rivals_.contested() || !front().waits ||
+            recheck || outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         auto const& w = front();
         try_ = {&w, w.ttl, w.fenced, w.adopts, asks_all, reserved, w.shared, w.alone, now};
@@ -458,12 +430,10 @@ private:
     rivals rivals_;
     arbiter_choice choice_;
     place_in_line line_;
-    attempt try_;
-    time_point wake_{}, held_since_{};
+    time_point wake_{};
     duration yields_{};
-    unsigned configured_, arbiter_ = 0, leases_ = 0; ///< of the tenure
+    unsigned configured_, arbiter_ = 0;
     queue_counts counts_;
-    phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;
     bool obstacle_known_ = false;
     bool excused_ = false; ///< the last try was excused: see overslept()

@@ -42,25 +42,6 @@ struct waiter : waiter_hook {
 using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
                                            boost::intrusive::constant_time_size<false>>;
 
-/// A try of a wait queue, and then the tenure that it has won.
-struct attempt {
-    /// Whether it gives `w` all that it asks for.
-    bool serves(waiter const& w) const {
-        if (adopts || w.adopts) return adopts && made_for == &w;
-        return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
-    }
-
-    waiter const* made_for = nullptr; ///< compared only, never dereferenced
-    duration ttl{};
-    bool fenced = false;
-    bool adopts = false;   ///< asks for the key that has the waiter's token already
-    bool asks_all = false; ///< at once, and not the arbiter first
-    bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
-    bool shared = false;   ///< it is a reader's
-    bool alone = false;    ///< its tenure serves no other reader
-    time_point begun{};
-};
-
 /// The waiters of a queue, in the order in which they came. Those that adopt a tenure stand first.
 class waiter_line {
 public:

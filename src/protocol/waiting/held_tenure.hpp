@@ -1,0 +1,87 @@
+// The tenure of a wait queue, and which of its waiters get a lease of it.
+//
+// When a lease ends, the tenure may serve the next waiter: a hand-over. A tenure of readers serves
+// the readers right behind its first one, and for a while those that come later, all at one time.
+// So none of these leases costs a request.
+#ifndef HOLDFAST_PROTOCOL_HELD_TENURE_HPP
+#define HOLDFAST_PROTOCOL_HELD_TENURE_HPP
+
+#include "protocol/tenure/fence.hpp"
+#include "protocol/time.hpp"
+#include "protocol/waiting/queue_values.hpp"
+#include "protocol/waiting/waiter.hpp"
+
+namespace holdfast::protocol {
+
+/// A try of a wait queue, and then the tenure that it has won.
+struct attempt {
+    /// Whether it gives `w` all that it asks for.
+    bool serves(waiter const& w) const {
+        if (adopts || w.adopts) return adopts && made_for == &w;
+        return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
+    }
+
+    waiter const* made_for = nullptr; ///< compared only, never dereferenced
+    duration ttl{};
+    bool fenced = false;
+    bool adopts = false;   ///< asks for the key that has the waiter's token already
+    bool asks_all = false; ///< at once, and not the arbiter first
+    bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
+    bool shared = false;   ///< it is a reader's
+    bool alone = false;    ///< its tenure serves no other reader
+    time_point begun{};
+};
+
+template <class Rules>
+class held_tenure : public waiter_line {
+public:
+    held_tenure() = default;
+    held_tenure(held_tenure&&) noexcept = default;
+    held_tenure& operator=(held_tenure&&) noexcept = default;
+
+    bool held() const { return phase_ == queue_phase::held; }
+    /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
+    /// the tenure.
+    bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
+                    duration longest) const {
+        return held() && !empty() && may_try() && front().ttl <= ttl && !try_.shared &&
+               !front().shared && (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
+               Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
+                                    longest) &&
+               Rules::suffices(left, front().ttl, front().renewed);
+    }
+    /// True if the reader `w` shares the tenure of readers that is held: a newcomer while the
+    /// tenure is young and nobody waits, or the first waiter.
+    bool shares(waiter const& w, time_point now, duration left) const {
+        auto const next = empty() ? now - held_since_ < Rules::share_time : &w == &front();
+        return held() && try_.shared && next && !try_.alone && !w.alone && !w.adopts && may_try() &&
+               try_.serves(w) && Rules::suffices(left, w.ttl, true);
+    }
+    /// The first waiter shares the tenure.
+    waiter& share() { return pop(); }
+    /// The writer that has the key is a reader from now on.
+    void downgraded(time_point now, bool alone) {
+        try_.shared = true;
+        try_.alone = alone;
+        held_since_ = now;
+    }
+    /// The waiter that gets the next lease.
+    waiter& hand_over() {
+        ++leases_;
+        return pop();
+    }
+    /// How many leases the tenure has served before the present one.
+    unsigned handovers() const { return leases_ - 1; }
+
+protected:
+    ~held_tenure() = default;
+
+    queue_phase phase_ = queue_phase::ready;
+    attempt try_;
+    time_point held_since_{};
+    unsigned leases_ = 0; ///< of the tenure
+};
+
+} // namespace holdfast::protocol
+
+#endif
