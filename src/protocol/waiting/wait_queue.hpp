@@ -102,7 +102,8 @@ public:
                     break;
                 }
                 if (!empty() && front().is_refused()) return {.effect = effect::refuse};
-                if (now < wake_ && !empty() && !front().adopts) {
+                // A reader does not inherit what a writer waits for, nor the other way round.
+                if (now < wake_ && !empty() && !front().adopts && front().shared == try_.shared) {
                     auto const tracking = awaits_ == awaits::push ? tracker_.next(now, reachable)
                                                                   : tracking_action::none;
                     if (tracking == tracking_action::ask) return {.track = tracker_.to_ask()};

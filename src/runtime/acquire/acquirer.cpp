@@ -308,6 +308,7 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
             schedule(q);
             return true;
         case effect::part:
+            q.parted = q.tenure;
             q.detach();
             break;
         case effect::forget:
@@ -355,6 +356,7 @@ void acquirer::put_back(active_queue& q) noexcept {
     if (auto const w = std::exchange(q.tracking, nullptr)) w->queue = nullptr;
     q.lock.reset();
     q.noting.reset();
+    q.parted.reset();
     q.round = {};
     queues_.give_back(static_cast<queue&>(q));
 }
@@ -408,6 +410,7 @@ void acquirer::clear() noexcept {
     queues_.for_each([](queue& q) {
         q.machine.abandon();
         q.tenure.detach();
+        q.parted.detach();
         q.tracking.detach();
     });
 }

@@ -88,6 +88,9 @@ public:
     [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);
     operation& take_winner(active_tenure&);
+    /// The winner is a reader, and other readers of this process have the lock: returns their
+    /// tenure, if the winner can share it. It has the queue again. Else null.
+    active_tenure* rejoin(active_tenure&, operation const& winner);
     /// The next waiter, if it is a reader that shares this tenure of readers. It has left the
     /// queue. Else null.
     operation* take_sharer(active_tenure&);

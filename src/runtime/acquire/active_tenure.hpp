@@ -115,6 +115,7 @@ public:
     /// Of readers: it may have several leases, and goes on without its queue when the next try
     /// begins.
     bool shared = false;
+    bool alone = false;      ///< shared: it has one lease at most
     bool leaves_key = false; ///< shared: one of its leases has left the key to its ttl
 
 private:
