@@ -72,6 +72,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/server/reauthentication_test.cpp
     unit/protocol/server/reconnect_test.cpp
     unit/protocol/server/replica_guard_test.cpp
+    unit/redis/wire/kinds/read_write_commands_test.cpp
     unit/redis/wire/reply_reader_test.cpp
     unit/api/report_test.cpp
     unit/runtime/services/report_builder_test.cpp
@@ -209,6 +210,7 @@ holdfast_test(basics NAMED integration SOURCES
     integration/drain_test.cpp
     integration/minority_test.cpp
     integration/readiness_test.cpp
+    integration/read_write_scripts_test.cpp
     integration/refusals_test.cpp
     integration/reports_test.cpp)
 # Its own executable, with locks on several keys alone.

@@ -290,7 +290,7 @@ active_tenure* acquirer::start(operation& op, LetGo&& let_go) {
     auto at = keys_.find(key, hash);
     auto* const t = at.tenure();
     if (auto* const sharing = op.shared ? tenure_for(op, at.queue()) : nullptr) return sharing;
-    if (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
+    while (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
     auto* const q = at.is_folded()          ? unfold(*at.tenure())
                     : at.queue() != nullptr ? at.queue()
                                             : make_queue(lock, hash);
