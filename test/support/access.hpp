@@ -24,6 +24,7 @@ inline rules const lists{"+scan"};
 inline rules const fences{"+time"};
 inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem"};
 inline rules const several_keys{"+exists", "+mget"};
+inline rules const readers{"+zadd", "+zrem", "+zremrangebyscore", "+zcard", "+zscore", "+zrange"};
 inline rules const replicas{"+wait"};
 inline rules const cluster{"+cluster|slots", "+cluster|info", "+cluster|nodes", "+asking"};
 inline rules const guards{"+time", "+config|get", "+ping"};
@@ -33,6 +34,8 @@ inline rules const guards{"+time", "+config|get", "+ping"};
 [[nodiscard]] rules fence_keys(std::string_view prefix);
 // The same of the lists of fair locks, and of the keys that call their processes.
 [[nodiscard]] rules line_keys(std::string_view prefix);
+// The same of the keys beside one with readers and writers.
+[[nodiscard]] rules reader_keys(std::string_view prefix);
 
 // The line for all features, without those commands that only some servers know.
 [[nodiscard]] rules all(std::string_view prefix = {});

@@ -179,7 +179,13 @@ void acquirer::count_as_waiting(operation& op) {
 void acquirer::leave(operation& op, errc cause) {
     auto const& call = op.as<acquire_call>();
     if (call.queue != nullptr) {
-        call.queue->machine.leave(op);
+        auto& m = call.queue->machine;
+        m.leave(op);
+        // Readers and writers wait for different things, so the next one does not wait for what the
+        // first one did.
+        auto const differs =
+            !m.empty() && (m.front().shared != op.shared || m.front().notes != op.notes);
+        if (differs && !m.stands_back()) m.wake_at(turn_.time());
         return fail(op, cause);
     }
     protocol::key_line::leave(op);
