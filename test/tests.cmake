@@ -219,6 +219,10 @@ holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL:
     integration/multi_lock_faults_test.cpp
     integration/multi_locks_test.cpp
     integration/acl_log.cpp)
+# Its own executable, with readers and writers alone.
+holdfast_test(read_write NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/read_write_locks_test.cpp
+    integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_failovers_test.cpp

@@ -21,6 +21,9 @@ struct attempt {
         return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
     }
 
+    /// Whether `w` waits for what this try has found in the way.
+    bool asks_as(waiter const& w) const { return w.shared == shared && w.notes == notes; }
+
     waiter const* made_for = nullptr; ///< compared only, never dereferenced
     duration ttl{};
     bool fenced = false;
@@ -29,6 +32,7 @@ struct attempt {
     bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
     bool shared = false;   ///< it is a reader's
     bool alone = false;    ///< its tenure serves no other reader
+    bool notes = false;    ///< it is a writer's that tells readers
     time_point begun{};
 };
 
