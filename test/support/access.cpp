@@ -47,14 +47,15 @@ rules line_keys(std::string_view prefix) {
 
 rules reader_keys(std::string_view prefix) {
     if (prefix.empty()) return {};
-    return {"~{" + std::string(prefix) + "*}:*"};
+    auto const begin = "~{" + std::string(prefix) + "*}:";
+    return {begin + "readers*", begin + "intent*", begin + "turn*"};
 }
 
 rules all(std::string_view prefix) {
     rules result = keys(prefix);
     for (auto const& more :
          {fence_keys(prefix), line_keys(prefix), reader_keys(prefix), locks, pushes, reports, lists,
-          guards, fences, lines, several_keys, readers, replicas}) {
+          guards, fences, lines, readers, several_keys, replicas}) {
         append(result, more);
     }
     return result;

@@ -21,6 +21,9 @@ struct attempt {
         return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
     }
 
+    /// Whether `w` waits for what this try has found in the way.
+    bool asks_as(waiter const& w) const { return w.shared == shared && w.notes == notes; }
+
     waiter const* made_for = nullptr; ///< compared only, never dereferenced
     duration ttl{};
     bool fenced = false;
@@ -29,6 +32,7 @@ struct attempt {
     bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
     bool shared = false;   ///< it is a reader's
     bool alone = false;    ///< its tenure serves no other reader
+    bool notes = false;    ///< it is a writer's that tells readers
     time_point begun{};
 };
 
@@ -53,7 +57,8 @@ public:
     /// True if the reader `w` shares the tenure of readers that is held: a newcomer while the
     /// tenure is young and nobody waits, or the first waiter.
     bool shares(waiter const& w, time_point now, duration left) const {
-        auto const next = empty() ? now - held_since_ < Rules::share_time : &w == &front();
+        auto const share_time = Rules::share_time(held_since_ - try_.begun);
+        auto const next = empty() ? now - held_since_ < share_time : &w == &front();
         return held() && try_.shared && next && !try_.alone && !w.alone && !w.adopts && may_try() &&
                try_.serves(w) && Rules::suffices(left, w.ttl, true);
     }
@@ -63,7 +68,20 @@ public:
     void downgraded(time_point now, bool alone) {
         try_.shared = true;
         try_.alone = alone;
+        try_.begun = now - (held_since_ - try_.begun);
         held_since_ = now;
+    }
+    /// A tenure of readers was won for `w`, and this process has another one, with this ttl. True
+    /// if `w` can share that. The queue then goes on with it: that the new one was won shows that
+    /// no writer waits.
+    bool rejoins(waiter const& w, duration left, duration ttl, bool fenced) {
+        auto other = try_;
+        other.ttl = ttl;
+        other.fenced = fenced;
+        if (w.alone || w.adopts || !other.serves(w) || !Rules::suffices(left, w.ttl, true))
+            return false;
+        try_ = other;
+        return true;
     }
     /// The waiter that gets the next lease.
     waiter& hand_over() {

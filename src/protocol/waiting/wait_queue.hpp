@@ -102,7 +102,8 @@ public:
                     break;
                 }
                 if (!empty() && front().is_refused()) return {.effect = effect::refuse};
-                if (now < wake_ && !empty() && !front().adopts) {
+                // A reader does not wait for what a writer has found in the way.
+                if (now < wake_ && !empty() && !front().adopts && try_.asks_as(front())) {
                     auto const tracking = awaits_ == awaits::push ? tracker_.next(now, reachable)
                                                                   : tracking_action::none;
                     if (tracking == tracking_action::ask) return {.track = tracker_.to_ask()};
@@ -409,7 +410,7 @@ private:
             recheck || outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         auto const& w = front();
-        try_ = {&w, w.ttl, w.fenced, w.adopts, asks_all, reserved, w.shared, w.alone, now};
+        try_ = {&w, w.ttl, w.fenced, w.adopts, asks_all, reserved, w.shared, w.alone, w.notes, now};
         if (!asks_all) return {.effect = effect::try_arbiter};
         tracker_.forget();
         if (reserved) return {.effect = effect::try_reserved};

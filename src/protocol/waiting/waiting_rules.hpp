@@ -60,8 +60,12 @@ struct waiting_rules : tracking_rules {
         return renewed ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
     /// How long a tenure of readers lets in further readers of its process. The next one asks the
-    /// instances again: a writer of another process may wait.
-    static constexpr duration share_time = std::chrono::milliseconds(50);
+    /// instances again: a writer of another process may wait, and waits for so long. `won_in`: what
+    /// such a question costs.
+    static constexpr duration share_time(duration won_in) {
+        return std::clamp<duration>(5 * won_in, std::chrono::milliseconds(1),
+                                    std::chrono::milliseconds(50));
+    }
     /// How long readers that were refused come before the next writer, after a writer's release.
     /// As stand_back(): so long do their tries need.
     static constexpr duration readers_turn(duration round_trip) {

@@ -179,13 +179,7 @@ void acquirer::count_as_waiting(operation& op) {
 void acquirer::leave(operation& op, errc cause) {
     auto const& call = op.as<acquire_call>();
     if (call.queue != nullptr) {
-        auto& m = call.queue->machine;
-        m.leave(op);
-        // Readers and writers wait for different things, so the next one does not wait for what the
-        // first one did.
-        auto const differs =
-            !m.empty() && (m.front().shared != op.shared || m.front().notes != op.notes);
-        if (differs && !m.stands_back()) m.wake_at(turn_.time());
+        call.queue->machine.leave(op);
         return fail(op, cause);
     }
     protocol::key_line::leave(op);
@@ -314,6 +308,7 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
             schedule(q);
             return true;
         case effect::part:
+            q.parted = q.tenure;
             q.detach();
             break;
         case effect::forget:
@@ -361,6 +356,7 @@ void acquirer::put_back(active_queue& q) noexcept {
     if (auto const w = std::exchange(q.tracking, nullptr)) w->queue = nullptr;
     q.lock.reset();
     q.noting.reset();
+    q.parted.reset();
     q.round = {};
     queues_.give_back(static_cast<queue&>(q));
 }
@@ -414,6 +410,7 @@ void acquirer::clear() noexcept {
     queues_.for_each([](queue& q) {
         q.machine.abandon();
         q.tenure.detach();
+        q.parted.detach();
         q.tracking.detach();
     });
 }

@@ -88,6 +88,9 @@ public:
     [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);
     operation& take_winner(active_tenure&);
+    /// The winner is a reader, and other readers of this process have the lock: returns their
+    /// tenure, if the winner can share it. It has the queue again. Else null.
+    active_tenure* rejoin(active_tenure&, operation const& winner);
     /// The next waiter, if it is a reader that shares this tenure of readers. It has left the
     /// queue. Else null.
     operation* take_sharer(active_tenure&);
@@ -290,7 +293,7 @@ active_tenure* acquirer::start(operation& op, LetGo&& let_go) {
     auto at = keys_.find(key, hash);
     auto* const t = at.tenure();
     if (auto* const sharing = op.shared ? tenure_for(op, at.queue()) : nullptr) return sharing;
-    if (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
+    while (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
     auto* const q = at.is_folded()          ? unfold(*at.tenure())
                     : at.queue() != nullptr ? at.queue()
                                             : make_queue(lock, hash);

@@ -13,6 +13,22 @@ active_tenure* acquirer::tenure_for(operation const& op, active_queue* q) const 
     return q->machine.shares(op, now, t.machine.valid_until() - now) ? q->tenure.get() : nullptr;
 }
 
+active_tenure* acquirer::rejoin(active_tenure& t, operation const& winner) {
+    auto& q = *t.queue;
+    auto const others = std::move(q.parted);
+    if (!t.shared || !others || others->lease == nullptr || others->alone ||
+        others->machine.phase() != protocol::tenure_phase::held) {
+        return nullptr;
+    }
+    auto const& m = others->machine;
+    if (!q.machine.rejoins(winner, m.valid_until() - turn_.time(), m.ttl(), m.fenced()))
+        return nullptr;
+    q.detach();
+    q.tenure = others;
+    others->queue = &q;
+    return others.get();
+}
+
 operation* acquirer::take_sharer(active_tenure& t) {
     auto* const q = t.queue;
     if (q == nullptr || q->machine.empty() || tenure_for(q->front(), q) != &t) return nullptr;

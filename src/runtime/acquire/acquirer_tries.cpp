@@ -122,6 +122,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     t.adopts = op.adopts;
     t.fair = q.machine.is_fair() && call.lock->access() == lock_access::exclusive;
     t.shared = op.shared;
+    t.alone = op.alone;
     t.leaves_key = false;
     t.converted = false;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());

@@ -42,6 +42,8 @@ public:
     detail::lock_state_ptr noting; ///< of a writer that may have told the readers that it waits
     std::size_t hash = 0;
     active_tenure_ptr tenure;
+    /// Of readers, when the queue went on without it. They may have ended since.
+    active_tenure_ptr parted;
     active_tenure_ptr tracking;      ///< asks about the key, and does not acquire it
     lease_clock::time_point asked{}; ///< start of the last round
     round_record round;

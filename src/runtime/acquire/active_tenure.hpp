@@ -57,6 +57,11 @@ struct tenure_extras {
     std::vector<sharer> sharers; ///< of a tenure of readers
 };
 
+/// The kind of a lock on one key, as its access says.
+redis::lock_kind const& kind_of(lock_access) noexcept;
+/// How long the readers have the turn after a writer.
+std::chrono::milliseconds readers_turn_after(protocol::duration round_trip);
+
 /// In use from the first command of a try until the last release is answered. The tracking of
 /// a key uses a tenure too, for its questions. The derived class passes answers and timers to the
 /// acquirer during a try, and then to the lease keeper.
@@ -115,6 +120,7 @@ public:
     /// Of readers: it may have several leases, and goes on without its queue when the next try
     /// begins.
     bool shared = false;
+    bool alone = false;      ///< shared: it has one lease at most
     bool leaves_key = false; ///< shared: one of its leases has left the key to its ttl
 
 private:

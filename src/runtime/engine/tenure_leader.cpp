@@ -94,23 +94,30 @@ void tenure_leader::on_time(active_tenure& t, lease_clock::time_point now) {
 
 void tenure_leader::on_won(active_tenure& t) {
     auto& q = *t.queue;
-    auto* const l = keeper_.new_lease(t);
+    active_tenure_ptr const alive(&t);
     auto& op = acquirer_.take_winner(t);
-    if (l != nullptr) {
-        keeper_.grant(op, t, *l);
-        while (auto* const next = acquirer_.take_sharer(t)) share(t, *next);
-        return settle(&q);
-    }
+    auto const adopted = static_cast<bool>(op.adopts);
+    auto* const others = acquirer_.rejoin(t, op);
+    auto& serving = others != nullptr ? *others : t;
+    auto const served = give_lease(serving, op);
+    while (auto* const next = served ? acquirer_.take_sharer(serving) : nullptr)
+        (void)give_lease(serving, *next);
+    if (served) settle(&q);
+    if (served && others == nullptr) return;
     // An adopted key may still be of use to its first holder.
-    auto const adopted = op.adopts;
-    acquirer_.fail(op, errc::out_of_memory);
     settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
 }
 
-void tenure_leader::share(active_tenure& t, operation& op) {
+/// False: the acquire has failed, because there is no memory.
+bool tenure_leader::give_lease(active_tenure& t, operation& op) {
     auto* const l = keeper_.new_lease(t);
-    if (l == nullptr) return acquirer_.fail(op, errc::out_of_memory);
+    if (l == nullptr) return acquirer_.fail(op, errc::out_of_memory), false;
     keeper_.grant(op, t, *l);
+    return true;
+}
+
+void tenure_leader::share(active_tenure& t, operation& op) {
+    (void)give_lease(t, op);
 }
 
 //

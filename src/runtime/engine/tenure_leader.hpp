@@ -56,6 +56,7 @@ private:
     class led_tenure;
 
     void on_won(active_tenure&);
+    bool give_lease(active_tenure&, operation&);
 
     services const services_;
     tenure_driver& tenures_;

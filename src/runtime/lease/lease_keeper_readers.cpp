@@ -57,9 +57,10 @@ bool lease_keeper::downgrade(lease_record& l) {
     if (!ready) return false;
     auto const& options = l.lock->options();
     t.shared = true;
+    t.alone = !options.watchdog || options.max_hold.count() != 0;
     t.fair = false;
     add(l, t.machine.lease_began());
-    t.queue->machine.downgraded(turn_.time(), !options.watchdog || options.max_hold.count() != 0);
+    t.queue->machine.downgraded(turn_.time(), t.alone);
     return true;
 }
 
