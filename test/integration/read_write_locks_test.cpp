@@ -146,8 +146,7 @@ BOOST_AUTO_TEST_CASE(a_report_names_the_readers_that_stand_in_the_way) {
     }
     BOOST_TEST(one.releases(held));
     // A writer has a name of its own.
-    held = writes(one);
-    BOOST_REQUIRE(one.until([&] { return copies(servers, "k") == 3; }));
+    held = writes_everywhere(one, servers);
     for (auto const& each : all_kinds(two)) {
         auto const [e, none] = try_to(two, each.on);
         BOOST_TEST(contains(e.what(), "held by host-7"), each.name << ": " << e.what());
