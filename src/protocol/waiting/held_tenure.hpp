@@ -20,6 +20,9 @@ struct attempt {
         if (adopts || w.adopts) return adopts && made_for == &w;
         return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
     }
+    /// Whether it was refused for a reason for which `w` would be refused too, and has left the
+    /// notes of `w`.
+    bool is_like(waiter const& w) const { return w.shared == shared && (notes || !w.notes); }
 
     waiter const* made_for = nullptr; ///< compared only, never dereferenced
     duration ttl{};
@@ -29,6 +32,7 @@ struct attempt {
     bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
     bool shared = false;   ///< it is a reader's
     bool alone = false;    ///< its tenure serves no other reader
+    bool notes = false;    ///< of a writer that has told readers that it waits
     time_point begun{};
 };
 
