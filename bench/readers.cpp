@@ -34,6 +34,12 @@ constexpr std::array access_names{"exclusive", "read", "write"};
 constexpr unsigned distinct_keys = 500;
 constexpr unsigned many = 100;
 
+enum class writer_kind {
+    none,
+    write,
+    plain, ///< an exclusive lock on the key: it leaves no note for the readers
+};
+
 /// Clients whose readers want one key, and a client that writes there now and then.
 class readers_and_writer {
 public:
@@ -46,13 +52,14 @@ public:
             clients_.push_back(std::make_unique<client>(context_.get_executor(), all, s.options));
         for (auto const& c : clients_)
             locks_.push_back(c->make_read_write_lock("bench:readers", {.ttl = s.ttl}));
+        plain_.push_back(clients_.back()->make_lock("bench:readers", {.ttl = s.ttl}));
     }
 
-    void run(std::chrono::duration<double> how_long, bool writes, unsigned seed) {
+    void run(std::chrono::duration<double> how_long, writer_kind writer, unsigned seed) {
         writer_waits_ = {};
         reads_ = writes_ = 0;
         end_ = clock::now() + std::chrono::duration_cast<clock::duration>(how_long);
-        running_ = clients * readers + (writes ? 1 : 0);
+        running_ = clients * readers + (writer != writer_kind::none ? 1 : 0);
         auto const ended = [this](std::exception_ptr e) {
             if (e) std::rethrow_exception(e);
             if (--running_ == 0) context_.stop();
@@ -60,8 +67,10 @@ public:
         auto const all = running_; // the writer is the last
         for (unsigned i = 0; i < all; ++i) {
             auto const reads = i < clients * readers;
-            auto const& on = locks_[reads ? i % clients : clients];
-            asio::co_spawn(context_, reads ? read(on, seed * 1'000 + i) : write(on), ended);
+            auto const& of = locks_[reads ? i % clients : clients];
+            auto const& writes = writer == writer_kind::plain ? plain_.front() : of.write();
+            asio::co_spawn(context_, reads ? read(of.read(), seed * 1'000 + i) : write(writes),
+                           ended);
         }
         context_.restart();
         context_.run();
@@ -77,12 +86,12 @@ private:
 #ifndef __clang__ // g++ 12 takes the frames of coroutines for memory of another kind
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
-    asio::awaitable<void> read(read_write_lock const& on, unsigned seed) {
+    asio::awaitable<void> read(lock const& on, unsigned seed) {
         std::mt19937 random(seed);
         std::uniform_int_distribution<int> section(500, 1'500); // microseconds
         asio::steady_timer timer(context_);
         while (clock::now() < end_) {
-            auto r = co_await on.read().acquire(asio::as_tuple);
+            auto r = co_await on.acquire(asio::as_tuple);
             auto& [failure, held] = r;
             if (failure) continue;
             ++reading_;
@@ -98,13 +107,13 @@ private:
         }
     }
 
-    asio::awaitable<void> write(read_write_lock const& on) {
+    asio::awaitable<void> write(lock const& on) {
         asio::steady_timer timer(context_);
         while (clock::now() < end_) {
             timer.expires_after(10ms);
             co_await timer.async_wait(asio::deferred);
             auto const begun = clock::now();
-            auto r = co_await on.write().acquire(asio::as_tuple);
+            auto r = co_await on.acquire(asio::as_tuple);
             auto& [failure, held] = r;
             if (failure) continue;
             writer_waits_.record(clock::now() - begun);
@@ -124,6 +133,7 @@ private:
     asio::io_context context_{1};
     std::vector<std::unique_ptr<client>> clients_;
     std::vector<read_write_lock> locks_;
+    std::vector<lock> plain_;
     clock::time_point end_{};
     latency writer_waits_;
     unsigned running_ = 0, reads_ = 0, writes_ = 0, violations_ = 0, reading_ = 0, writing_ = 0;
@@ -230,12 +240,12 @@ private:
 
     json::object contended() {
         readers_and_writer all(servers_, settings_);
-        all.run(500ms, true, 0);
+        all.run(500ms, writer_kind::write, 0);
         series of;
         for (unsigned round = 1; round <= settings_.rounds; ++round) {
-            all.run(turn_, false, round);
+            all.run(turn_, writer_kind::none, round);
             auto const alone = all.reads() / settings_.round_seconds;
-            all.run(turn_, true, round);
+            all.run(turn_, writer_kind::write, round);
             auto const beside = all.reads() / settings_.round_seconds;
             of.add("reads_per_s_without_writer", alone);
             of.add("reads_per_s", beside);
@@ -243,11 +253,15 @@ private:
             of.add("writes_per_s", all.writes() / settings_.round_seconds);
             of.add("writer_p50_ms", all.writer_waits().percentile(50) / 1'000);
             of.add("writer_p99_ms", all.writer_waits().percentile(99) / 1'000);
+            all.run(turn_, writer_kind::plain, round);
+            of.add("plain_writes_per_s", all.writes() / settings_.round_seconds);
+            of.add("plain_writer_p50_ms", all.writer_waits().percentile(50) / 1'000);
         }
         violations += all.violations();
         json::object r;
-        for (auto const* name : {"reads_per_s_without_writer", "reads_per_s", "reads_ratio",
-                                 "writes_per_s", "writer_p50_ms", "writer_p99_ms"})
+        for (auto const* name :
+             {"reads_per_s_without_writer", "reads_per_s", "reads_ratio", "writes_per_s",
+              "writer_p50_ms", "writer_p99_ms", "plain_writes_per_s", "plain_writer_p50_ms"})
             r[name] = json_value(of[name]);
         return r;
     }

@@ -34,6 +34,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/kinds/hash_slot_of_a_key_test.cpp
     unit/protocol/waiting/key_lines_test.cpp
+    unit/runtime/keys/key_reports_test.cpp
     unit/redis/scan/key_scans_test.cpp
     unit/testing/key_searches_test.cpp
     unit/protocol/server/hello_choice_test.cpp
@@ -72,6 +73,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/server/reauthentication_test.cpp
     unit/protocol/server/reconnect_test.cpp
     unit/protocol/server/replica_guard_test.cpp
+    unit/redis/wire/kinds/read_write_commands_test.cpp
     unit/redis/wire/reply_reader_test.cpp
     unit/api/report_test.cpp
     unit/runtime/services/report_builder_test.cpp
@@ -96,6 +98,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/cluster/slot_parts_test.cpp
     unit/protocol/server/standstill_test.cpp
     unit/redis/net/stream_test.cpp
+    unit/redis/wire/kinds/surveys_test.cpp
     unit/protocol/tenure/tally_test.cpp
     unit/protocol/tenure/tenure_test.cpp
     unit/protocol/tenure/tenure_acquire_test.cpp
@@ -208,6 +211,7 @@ holdfast_test(basics NAMED integration SOURCES
     integration/drain_test.cpp
     integration/minority_test.cpp
     integration/readiness_test.cpp
+    integration/read_write_scripts_test.cpp
     integration/refusals_test.cpp
     integration/reports_test.cpp)
 # Its own executable, with locks on several keys alone.
@@ -215,6 +219,10 @@ holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL:
     integration/multi_lock_deployments_test.cpp
     integration/multi_lock_faults_test.cpp
     integration/multi_locks_test.cpp
+    integration/acl_log.cpp)
+# Its own executable, with readers and writers alone.
+holdfast_test(read_write NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/read_write_locks_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES

@@ -155,6 +155,16 @@ detail::initiate_release_key client::make_release(std::string_view key,
     return {{runtime::make_lock_state(std::move(parts))}, std::string(holder_token)};
 }
 
+detail::initiate_release_key client::make_release(lock const& of, std::string_view holder_token) {
+    auto const& state = detail::access::state_of(of);
+    if (!state) detail::refuse_use("the lock was moved from");
+    detail::require_context(state->executor());
+    if (!state->keys().empty())
+        reject(errc::invalid_options, "a lock on several keys: release each of them");
+    if (holder_token.empty()) reject(errc::invalid_options, "the token is empty");
+    return {{state}, std::string(holder_token)};
+}
+
 void client::check_list(std::string_view prefix, list_options const& options) const {
     auto const& own = checked().key_prefix();
     if (!prefix.empty()) detail::check_key(own, prefix);

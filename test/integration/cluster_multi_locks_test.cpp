@@ -39,6 +39,14 @@ cluster_group_options three_primaries() {
     return options;
 }
 
+/// As check_no_locks(), and the clients go on meanwhile: an instance that lags behind the majority
+/// may have releases under way.
+void leaves_no_locks(set_crowd& c, cluster_group& cluster) {
+    std::vector<std::string> left;
+    auto const gone = c.group.until([&] { return (left = locks_on(cluster)).empty(); });
+    BOOST_TEST(gone, (left.empty() ? std::string() : left.front()));
+}
+
 client_options short_quarantine() {
     auto options = unhurried();
     options.max_ttl = in_order.ttl; // the quarantine of a new primary
@@ -120,7 +128,7 @@ BOOST_AUTO_TEST_CASE(no_key_has_two_holders) {
             c.goes_on(300);
             c.stops();
             BOOST_TEST(c.lost == 0U);
-            check_no_locks(cluster);
+            leaves_no_locks(c, cluster);
         },
         three_primaries());
 }
@@ -144,7 +152,7 @@ BOOST_AUTO_TEST_CASE(no_key_has_two_holders_while_a_slot_moves) {
             c.goes_on(100);
             c.stops();
             BOOST_TEST(c.lost == 0U);
-            check_no_locks(cluster);
+            leaves_no_locks(c, cluster);
         },
         three_primaries());
 }
@@ -159,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_node_with_one_of_the_keys_is_killed) {
         cluster.wait_for_other_owner(slot, 0);
         c.goes_on(100);
         c.stops();
-        check_no_locks(cluster);
+        leaves_no_locks(c, cluster);
     });
 }
 
@@ -173,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_beside_servers) {
             c.goes_on(300);
             c.stops();
             BOOST_TEST(c.lost == 0U);
-            check_no_locks(cluster);
+            leaves_no_locks(c, cluster);
         },
         three_primaries());
 }

@@ -20,9 +20,9 @@ struct attempt {
         if (adopts || w.adopts) return adopts && made_for == &w;
         return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
     }
-    /// Whether it was refused for a reason for which `w` would be refused too, and has left the
-    /// notes of `w`.
-    bool is_like(waiter const& w) const { return w.shared == shared && (notes || !w.notes); }
+
+    /// Whether `w` waits for what this try has found in the way.
+    bool asks_as(waiter const& w) const { return w.shared == shared && w.notes == notes; }
 
     waiter const* made_for = nullptr; ///< compared only, never dereferenced
     duration ttl{};
@@ -32,7 +32,7 @@ struct attempt {
     bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
     bool shared = false;   ///< it is a reader's
     bool alone = false;    ///< its tenure serves no other reader
-    bool notes = false;    ///< of a writer that has told readers that it waits
+    bool notes = false;    ///< it is a writer's that tells readers
     time_point begun{};
 };
 

@@ -102,8 +102,8 @@ public:
                     break;
                 }
                 if (!empty() && front().is_refused()) return {.effect = effect::refuse};
-                // A waiter does not inherit the wait of one of another kind.
-                if (now < wake_ && !empty() && !front().adopts && try_.is_like(front())) {
+                // A reader does not wait for what a writer has found in the way.
+                if (now < wake_ && !empty() && !front().adopts && try_.asks_as(front())) {
                     auto const tracking = awaits_ == awaits::push ? tracker_.next(now, reachable)
                                                                   : tracking_action::none;
                     if (tracking == tracking_action::ask) return {.track = tracker_.to_ask()};

@@ -22,6 +22,7 @@
 
 namespace holdfast::redis {
 
+struct key_companions;
 struct lock_kind;
 extern lock_kind const exclusive_key;
 
@@ -85,6 +86,7 @@ struct answer {
     /// survey: the key's value, or as much of it as a token has bytes. Valid during the call.
     /// Without a value the server does not show it; it may be empty. scan: the keys, packed.
     std::optional<std::string_view> value{};
+    key_companions const* beside = nullptr; ///< survey: valid during the call
 };
 
 class reply_handler;

@@ -10,11 +10,27 @@
 
 namespace holdfast::runtime {
 
+redis::lock_kind const& kind_of(lock_access access) noexcept {
+    switch (access) {
+    case lock_access::read:
+        return redis::read_key;
+    case lock_access::write:
+        return redis::write_key;
+    case lock_access::exclusive:
+        break;
+    }
+    return redis::exclusive_key;
+}
+
+std::chrono::milliseconds readers_turn_after(protocol::duration round_trip) {
+    return std::chrono::ceil<std::chrono::milliseconds>(
+        protocol::waiting_rules::readers_turn(round_trip));
+}
+
 redis::lock_kind const& active_tenure::kind() const noexcept {
     if (!lock->keys().empty()) return redis::set_key;
-    if (shared) return redis::read_key;
-    if (lock->access() == lock_access::write) return redis::write_key;
-    return fair ? redis::fair_key : redis::exclusive_key;
+    if (fair) return redis::fair_key;
+    return kind_of(shared ? lock_access::read : lock->access());
 }
 
 redis::command_args active_tenure::describe(protocol::command c,
@@ -43,8 +59,7 @@ void active_tenure::describe_access(redis::command_args& s,
                                     token_source const& random) const noexcept {
     s.intent = random.client_name();
     s.waits = queue != nullptr && !queue->machine.empty() && queue->machine.front().waits;
-    auto const turn = protocol::waiting_rules::readers_turn(round_trip);
-    s.readers_turn = std::chrono::ceil<std::chrono::milliseconds>(turn);
+    s.readers_turn = readers_turn_after(round_trip);
 }
 
 void active_tenure::describe_place(redis::command_args& s) const noexcept {

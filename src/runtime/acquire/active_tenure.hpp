@@ -57,6 +57,11 @@ struct tenure_extras {
     std::vector<sharer> sharers; ///< of a tenure of readers
 };
 
+/// The kind of a lock on one key, as its access says.
+redis::lock_kind const& kind_of(lock_access) noexcept;
+/// How long the readers have the turn after a writer.
+std::chrono::milliseconds readers_turn_after(protocol::duration round_trip);
+
 /// In use from the first command of a try until the last release is answered. The tracking of
 /// a key uses a tenure too, for its questions. The derived class passes answers and timers to the
 /// acquirer during a try, and then to the lease keeper.

@@ -26,6 +26,13 @@ inline constexpr std::string_view names =
     "local call,try,k=redis.call,redis.pcall,#KEYS local R,I,T=KEYS[k-2],KEYS[k-1],KEYS[k] "
     "local mark='";
 inline constexpr std::string_view start = joined<names, readers_value>::text;
+/// Most often none of the keys is there, and one command shows it.
+inline constexpr std::string_view unless_free =
+    "' local v,n=false,0 if try('exists',KEYS[1],R,I,T)~=0 then ";
+inline constexpr std::string_view look_there =
+    "v=try('get',KEYS[1]) "
+    "if type(v)=='table' and not string.find(v.err,'WRONGTYPE') then return v end ";
+inline constexpr std::string_view block_end = "end ";
 /// `v` is false, the key's text, or a table for a value of another type.
 inline constexpr std::string_view look =
     "' local v=try('get',KEYS[1]) "
@@ -52,7 +59,7 @@ inline constexpr std::string_view refuse =
 
 inline constexpr std::string_view read_start =
     "if v and v~=mark then note(T,'wait') return refuse(KEYS[1]) end "
-    "local n=call('zcard',R) if v and n==0 then return refuse(KEYS[1]) end "
+    "n=call('zcard',R) if v and n==0 then return refuse(KEYS[1]) end "
     "local i=how~='heal' and call('get',I) "
     "if i and i~=who and call('get',T)~='open' then note(T,'wait') return refuse(I) end ";
 
@@ -104,8 +111,10 @@ inline constexpr std::string_view read_release_begin = "if v==ARGV[1] then ";
 inline constexpr std::string_view read_release_end =
     "return 1 end local s=call('zscore',R,ARGV[1]) if not s then return 0 end ";
 inline constexpr std::string_view leave =
+    "local alive=tonumber(s)>now and 1 or 0 "
+    "if v==mark and call('zcard',R)==1 then call('del',KEYS[1],R) return alive end "
     "call('zrem',R,ARGV[1]) try('zremrangebyscore',R,'-inf',now) if v~=mark then return 0 end "
-    "if call('zcard',R)==0 then call('del',KEYS[1]) end return tonumber(s)>now and 1 or 0";
+    "if call('zcard',R)==0 then call('del',KEYS[1]) end return alive";
 
 //
 // Writers
@@ -132,15 +141,16 @@ inline constexpr std::string_view withdraw =
 } // namespace read_write_parts
 
 inline constexpr auto read_acquire_script =
-    joined<read_write_parts::start, read_write_parts::look, read_write_parts::refuse,
-           read_write_parts::read_start, read_write_parts::clock, read_write_parts::clear,
-           read_write_parts::admit, read_write_parts::plain_read_end>::text;
+    joined<read_write_parts::start, read_write_parts::unless_free, read_write_parts::look_there,
+           read_write_parts::refuse, read_write_parts::read_start, read_write_parts::block_end,
+           read_write_parts::clock, read_write_parts::clear, read_write_parts::admit,
+           read_write_parts::plain_read_end>::text;
 /// ARGV[3] and ARGV[4] are the hint and the ttl of the counter.
 inline constexpr auto read_fenced_acquire_script =
-    joined<read_write_parts::start, read_write_parts::look, read_write_parts::refuse,
-           read_write_parts::read_start, read_write_parts::clock, read_write_parts::clear,
-           read_write_parts::count, read_write_parts::admit,
-           read_write_parts::fenced_read_end>::text;
+    joined<read_write_parts::start, read_write_parts::unless_free, read_write_parts::look_there,
+           read_write_parts::refuse, read_write_parts::read_start, read_write_parts::block_end,
+           read_write_parts::clock, read_write_parts::clear, read_write_parts::count,
+           read_write_parts::admit, read_write_parts::fenced_read_end>::text;
 /// A key with our token is a writer's lease that has become a reader's.
 inline constexpr auto read_extend_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::clock,
@@ -155,13 +165,13 @@ inline constexpr auto read_release_script =
            read_write_parts::leave>::text;
 
 inline constexpr auto write_acquire_script =
-    joined<read_write_parts::start, read_write_parts::look, read_write_parts::refuse,
-           read_write_parts::write_start, read_write_parts::clock, read_write_parts::write_end,
-           fair_parts::plain_end>::text;
+    joined<read_write_parts::start, read_write_parts::unless_free, read_write_parts::look_there,
+           read_write_parts::refuse, read_write_parts::write_start, read_write_parts::clock,
+           read_write_parts::write_end, read_write_parts::block_end, fair_parts::plain_end>::text;
 inline constexpr auto write_fenced_acquire_script =
-    joined<read_write_parts::start, read_write_parts::look, read_write_parts::refuse,
-           read_write_parts::write_start, read_write_parts::clock, read_write_parts::write_end,
-           fenced_acquire_script>::text;
+    joined<read_write_parts::start, read_write_parts::unless_free, read_write_parts::look_there,
+           read_write_parts::refuse, read_write_parts::write_start, read_write_parts::clock,
+           read_write_parts::write_end, read_write_parts::block_end, fenced_acquire_script>::text;
 inline constexpr auto write_release_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::write_release_begin,
            read_write_parts::open_turn, read_write_parts::withdraw>::text;
