@@ -143,6 +143,20 @@ BOOST_AUTO_TEST_CASE(who_asks_for_more_than_the_tenure_gives_shares_it_not) {
     BOOST_TEST(!shares(other));
 }
 
+// The memory of an acquire that has ended is used for another one.
+BOOST_AUTO_TEST_CASE(a_tenure_that_was_adopted_is_shared_as_any_other) {
+    reader.adopts = true;
+    held_by(reader);
+    BOOST_TEST(shares(other));
+    reader.adopts = false;
+    BOOST_TEST(shares(reader));
+    reader.fenced = true;
+    BOOST_TEST(!shares(reader));
+    reader.fenced = false;
+    reader.set_ttl(2 * ttl);
+    BOOST_TEST(!shares(reader));
+}
+
 BOOST_AUTO_TEST_CASE(a_reader_that_is_alone_shares_with_nobody) {
     reader.alone = true;
     held_by(reader);
