@@ -70,6 +70,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/waiting/push_trust_test.cpp
     unit/protocol/quarantine_test.cpp
     unit/api/read_write_calls_test.cpp
+    unit/protocol/waiting/readers_queue_test.cpp
     unit/redis/server/reauthentication_test.cpp
     unit/protocol/server/reconnect_test.cpp
     unit/protocol/server/replica_guard_test.cpp
@@ -221,6 +222,12 @@ holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL:
     integration/multi_lock_deployments_test.cpp
     integration/multi_lock_faults_test.cpp
     integration/multi_locks_test.cpp
+    integration/acl_log.cpp)
+# Its own executable, with readers and writers alone.
+holdfast_test(read_write NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto
+    SOURCES
+    integration/read_write_leases_test.cpp
+    integration/read_write_locks_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES

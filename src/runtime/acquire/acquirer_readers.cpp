@@ -35,9 +35,15 @@ operation* acquirer::take_sharer(active_tenure& t) {
     return &static_cast<operation&>(q->machine.share());
 }
 
-// No writer of this process waits any more. Its note would keep readers out for its ttl.
+// No writer of this process waits any more. Its note would keep readers out for its ttl. An
+// instance that is away is asked when it is back.
 void acquirer::withdraw(active_queue& q) noexcept {
     auto const lock = std::move(q.noting);
+    withdraw(lock, protocol::instance_set::first(instances_.size()));
+}
+
+void acquirer::withdraw(detail::lock_state_ptr const& lock, protocol::instance_set at) noexcept {
+    if (at.empty()) return;
     turn_.run([&] {
         active_tenure_ptr const t(&tenures_.take());
         t->machine = protocol::tenure(instances_.size(), lock->options().ttl, false);
@@ -45,8 +51,20 @@ void acquirer::withdraw(active_queue& q) noexcept {
         t->lock = lock;
         t->fair = t->shared = false;
         t->set_token(random_.next_token());
-        tenures_.send(*t, protocol::command::release, instances_.reachable(), 0);
+        tenures_.send(*t, protocol::command::release, at, 0);
     });
+}
+
+// An instance refuses a try that has been decided. It has the note of a writer that may have the
+// key by now, or may have released it.
+void acquirer::on_late_refusal(active_tenure const& t, unsigned instance) noexcept {
+    if (t.lock->access() != lock_access::write) return;
+    auto* const q = keys_.find(t.lock->key()).queue();
+    if (q != nullptr && q->machine.has_writers()) {
+        q->noting = t.lock;
+    } else {
+        withdraw(t.lock, protocol::instance_set::only(instance));
+    }
 }
 
 } // namespace holdfast::runtime

@@ -152,7 +152,10 @@ operation& acquirer::take_winner(active_tenure& t) {
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
     instances_[m.arbiter()].push_missed(m.take_breach());
     leave_line(*t.queue);
-    if (winner.notes) t.queue->noting.reset();
+    if (winner.notes) {
+        withdraw(winner.as<acquire_call>().lock, t.machine.votes().no());
+        t.queue->noting.reset();
+    }
     t.adopts = false;
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted()->fence));

@@ -74,6 +74,8 @@ void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, st
         if (acquirer_.on_answer(t, instance, c, round, a)) on_won(t);
         return;
     }
+    auto const tried = c == command::acquire || c == command::contend;
+    if (tried && a.verdict == verdict::no) acquirer_.on_late_refusal(t, instance);
     auto* const concerned = keeper_.on_answer(t, instance, c, round, a);
     // An extension by readers may write the key for which a writer of this process waits.
     auto const writes =

@@ -336,7 +336,8 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     auto const& options = t->lock->options();
     if (q == nullptr || t->converted) return false; // folded: no acquire waits
     if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
-                               options.handover_limit, options.handover_time)) {
+                               options.handover_limit, options.handover_time) ||
+        !leaves_fence_to_readers(*q)) {
         return false;
     }
     auto* const next = new_lease(*t);
