@@ -69,6 +69,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/sentinel/promotion_guard_test.cpp
     unit/protocol/waiting/push_trust_test.cpp
     unit/protocol/quarantine_test.cpp
+    unit/protocol/waiting/readers_queue_test.cpp
     unit/redis/server/reauthentication_test.cpp
     unit/protocol/server/reconnect_test.cpp
     unit/protocol/server/replica_guard_test.cpp

@@ -24,7 +24,8 @@ inline rules const lists{"+scan"};
 inline rules const fences{"+time"};
 inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem"};
 inline rules const readers{
-    "+time", "+pttl", "+zadd", "+zcard", "+zrange", "+zrem", "+zremrangebyscore", "+zscore"};
+    "+time",   "+pttl",  "+zadd", "+zcard", "+zrange", "+zrem", "+zremrangebyscore",
+    "+zscore", "+exists"};
 inline rules const several_keys{"+exists", "+mget"};
 inline rules const replicas{"+wait"};
 inline rules const cluster{"+cluster|slots", "+cluster|info", "+cluster|nodes", "+asking"};

@@ -15,16 +15,19 @@ namespace holdfast::protocol {
 
 /// A try of a wait queue, and then the tenure that it has won.
 struct attempt {
-    /// Whether it gives `w` all that it asks for.
-    bool serves(waiter const& w) const {
-        if (adopts || w.adopts) return adopts && made_for == &w;
+    /// Whether the tenure has all that `w` asks for.
+    bool suits(waiter const& w) const {
         return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
+    }
+    /// Whether the try serves `w`.
+    bool serves(waiter const& w) const {
+        return adopts || w.adopts ? adopts && made_for == &w : suits(w);
     }
 
     /// Whether `w` waits for what this try has found in the way.
     bool asks_as(waiter const& w) const { return w.shared == shared && w.notes == notes; }
 
-    waiter const* made_for = nullptr; ///< compared only, never dereferenced
+    waiter const* made_for = nullptr; ///< compared only, and only while it waits
     duration ttl{};
     bool fenced = false;
     bool adopts = false;   ///< asks for the key that has the waiter's token already
@@ -60,7 +63,7 @@ public:
         auto const share_time = Rules::share_time(held_since_ - try_.begun);
         auto const next = empty() ? now - held_since_ < share_time : &w == &front();
         return held() && try_.shared && next && !try_.alone && !w.alone && !w.adopts && may_try() &&
-               try_.serves(w) && Rules::suffices(left, w.ttl, true);
+               try_.suits(w) && Rules::suffices(left, w.ttl, true);
     }
     /// The first waiter shares the tenure.
     waiter& share() { return pop(); }
@@ -78,7 +81,7 @@ public:
         auto other = try_;
         other.ttl = ttl;
         other.fenced = fenced;
-        if (w.alone || w.adopts || !other.serves(w) || !Rules::suffices(left, w.ttl, true))
+        if (w.alone || w.adopts || !other.suits(w) || !Rules::suffices(left, w.ttl, true))
             return false;
         try_ = other;
         return true;

@@ -202,7 +202,8 @@ public:
         awaits_ = will_push ? awaits::push : awaits::time;
         excused_ = false;
         rechecks_.begin(now);
-        if (front().notes) rechecks_.no_later_than(now + Rules::renews_note(front().ttl));
+        front().notes ? rechecks_.keep_note(now, front().ttl, pace_.round_trip())
+                      : rechecks_.forget_note();
         tracker_.asked_again(try_.begun, now, arbiter_, left);
         will_push ? tracker_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
         if (line_.fair()) tracker_.stands_in_line(Rules::reservation(longest_pause));
@@ -218,8 +219,9 @@ public:
                                          pace_.after_wake_up(random)
                                    : time_point::max();
         if (will_push && !line_.fair()) pace_.forget_failures(); // a place in line is no success
-        wake_ = std::min(expiry,
-                         will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
+        wake_ =
+            std::min({expiry, rechecks_.note(),
+                      will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random)});
         if (line_.fair()) wake_ = std::min(wake_, now + Rules::renews_place);
     }
 
@@ -278,6 +280,7 @@ public:
         auto const tracked = tracker_.push(now, instance, random);
         if (!waits_at(instance)) return tracked;
         pace_.pushed();
+        rechecks_.forget_note();
         wake_at(std::max(now + yields_ + pace_.after_wake_up(random), pace_.earliest(try_.begun)));
         return true;
     }
@@ -407,7 +410,7 @@ private:
         auto const reserved = line_.take_call() && !front().adopts;
         auto const asks_all =
             reserved || this->take_has_keys() || !rivals_.contested() || !front().waits ||
-            recheck || outage || candidates(reachable).empty() ||
+            recheck || rechecks_.take_note(now) || outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
         auto const& w = front();
         try_ = {&w, w.ttl, w.fenced, w.adopts, asks_all, reserved, w.shared, w.alone, w.notes, now};

@@ -71,6 +71,10 @@ struct waiting_rules : tracking_rules {
     static constexpr duration readers_turn(duration round_trip) {
         return std::max<duration>(stand_back(round_trip), std::chrono::milliseconds(3));
     }
+    /// How long a writer waits at the arbiter before it leaves its note at all instances: its last
+    /// round there may have met another writer. Until then readers can pass it, as they can for as
+    /// long in their own process.
+    static constexpr duration spreads_note(duration round_trip) { return share_time(round_trip); }
     /// How often a writer that waits asks all instances again, so that its note stays everywhere.
     static constexpr duration renews_note(duration ttl) { return ttl / 3; }
     /// True if a waiter also wakes at the time at which the key expires. If no client deletes the

@@ -148,7 +148,12 @@ bool gathered_command::send(slot_part_ptr const& part, command c) noexcept {
 void gathered_command::take(slot_part& part, answer const& a) noexcept {
     auto& r = records_[part.index_];
     r.part = &part;
-    if (!raising_) {
+    if (tracking_) {
+        auto const known = a.verdict == verdict::yes;
+        if (known) r.answer.ttl_known = a.ttl_known;
+        if (known) r.answer.ttl_left = a.ttl_left;
+        r.answer.push_follows = known && a.push_follows;
+    } else if (!raising_) {
         note(r, a);
         refused_ = refused_ || a.verdict == verdict::no;
     } else if (a.verdict != verdict::yes) {
@@ -158,6 +163,7 @@ void gathered_command::take(slot_part& part, answer const& a) noexcept {
                  .cause = ours ? a.cause : errc::rejected,
                  .message = ours ? a.message : "a key was lost before it had the number of all"});
     }
+    if (part.index_ == watching_) stale_ = open_ > 1;
     if (--open_ == 0) on_all();
 }
 
@@ -171,11 +177,29 @@ void gathered_command::note(record& r, answer const& a) noexcept {
 }
 
 void gathered_command::on_all() noexcept {
+    if (tracking_) return answer_owner(decisive().answer);
     if (protocol::is_grant(command_) && !raising_ && level()) return;
-    auto const& decisive = this->decisive();
-    auto a = decisive.answer;
+    auto a = decisive().answer;
     if (takes_keys(command_) && protocol::sets_no_key(a.verdict)) undo_grants();
     if (a.verdict == verdict::yes) a.number = number_;
+    if (!track()) answer_owner(a);
+}
+
+// A push belongs to the last answer about its key. If it comes before the owner has that answer, it
+// is lost: the owner does not wait for it yet.
+bool gathered_command::track() noexcept {
+    auto& watched = records_[watching_];
+    auto const waits = command_ == command::contend && watched.answer.verdict == verdict::no;
+    if (!waits || !stale_ || !watched.answer.push_follows) return false;
+    tracking_ = true;
+    auto const part = std::exchange(watched.part, nullptr);
+    if (send(part, command::track)) return true;
+    watched.part = part;
+    watched.answer.push_follows = false;
+    return false;
+}
+
+void gathered_command::answer_owner(answer a) noexcept {
     if (command_ == command::contend) {
         auto const& watched = records_[watching_].answer;
         // If its part was granted, the time is our own, and it is free again.

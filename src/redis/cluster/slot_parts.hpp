@@ -114,6 +114,9 @@ private:
     void take(slot_part&, answer const&) noexcept;
     static void note(record&, answer const&) noexcept;
     void on_all() noexcept;
+    void answer_owner(answer) noexcept;
+    /// False: the answer of the watched part is as new as that of the command.
+    bool track() noexcept;
     /// False: not all parts were granted, their numbers are equal, or no raise could be sent.
     bool level() noexcept;
     void undo_grants() noexcept;
@@ -131,6 +134,8 @@ private:
     std::uint64_t number_ = 0; ///< of a grant: the greatest
     bool refused_ = false;     ///< a part was refused: a grant is of no use any more
     bool raising_ = false;
+    bool stale_ = false;    ///< other parts were answered after the watched one
+    bool tracking_ = false; ///< the watched key is asked for again
     std::uint32_t references_ = 0;
 };
 

@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(only_the_node_of_the_watched_key_is_asked_for_its_time) {
     BOOST_TEST(told.said.obstacle == 3U);
     BOOST_TEST((told.said.ttl_left == 1'500ms));
     BOOST_TEST(r.w.count(second, "PTTL") == 0U);
-    BOOST_TEST(r.w.count(first, "PTTL") == 1U);
+    BOOST_TEST(r.w.count(first, "PTTL") > 0U); // again if it was not the last to answer
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_cluster_answers_the_parts_that_wait) {

@@ -371,6 +371,60 @@ BOOST_AUTO_TEST_CASE(only_the_part_with_the_watched_key_contends) {
     BOOST_TEST(told().said.push_follows);
 }
 
+// The push that was to come may have come while the other nodes had not answered, and nobody had
+// heard of it. So the node with the watched key is asked again.
+BOOST_AUTO_TEST_CASE(a_push_that_comes_before_the_other_answers_is_not_missed) {
+    answer const held{.verdict = verdict::no,
+                      .ttl_known = true,
+                      .ttl_left = 1'500ms,
+                      .push_follows = true,
+                      .obstacle = 1};
+    for (auto const free : {false, true}) {
+        t.answers.clear();
+        c.undone.clear();
+        BOOST_TEST(c.submit(command::contend));
+        c.reply("a", held);
+        c.reply("b", yes);
+        c.reply("{x}1", yes);
+        BOOST_TEST(c.undone.size() == 2U);
+        BOOST_TEST(t.answers.empty());
+        BOOST_REQUIRE(c.open.size() == 1U);
+        BOOST_TEST((c.open[0].what == command::track));
+        c.reply("a", free ? yes
+                          : answer{.verdict = verdict::yes,
+                                   .ttl_known = true,
+                                   .ttl_left = 1'400ms,
+                                   .push_follows = true});
+        BOOST_TEST((told().asked == command::contend));
+        BOOST_TEST((told().said.verdict == verdict::no));
+        BOOST_TEST(told().said.obstacle == 1U);
+        BOOST_TEST(told().said.ttl_known == !free);
+        BOOST_TEST(told().said.push_follows == !free);
+        BOOST_TEST((told().said.ttl_left == (free ? std::optional<std::chrono::milliseconds>()
+                                                  : 1'400ms)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(no_push_is_awaited_of_a_node_that_cannot_be_asked_again) {
+    for (auto const sent : {false, true}) {
+        t.answers.clear();
+        c.submitted = 0;
+        c.fails = [&](std::size_t n) { return !sent && n == 3; };
+        BOOST_TEST(c.submit(command::contend));
+        c.reply("a", {.verdict = verdict::no,
+                      .ttl_known = true,
+                      .ttl_left = 2s,
+                      .push_follows = true,
+                      .obstacle = 1});
+        c.reply("b", yes);
+        c.reply("{x}1", yes);
+        if (sent) c.reply("a", unknown);
+        BOOST_TEST((told().said.verdict == verdict::no));
+        BOOST_TEST((told().said.ttl_left == 2s));
+        BOOST_TEST(!told().said.push_follows);
+    }
+}
+
 // Our own grant is undone, so the watched key is free, and its time is none of another's.
 BOOST_AUTO_TEST_CASE(a_watched_key_that_was_free_has_no_time) {
     auto const granted =
