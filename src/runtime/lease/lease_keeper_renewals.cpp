@@ -193,7 +193,8 @@ void lease_keeper::fail_extends(active_tenure& t) {
     events_.failed(*t.lease->lock, reported_call::extend, cause, turn_.time() - t.asked,
                    report.get());
     if (!waits) return;
-    for_each_lease(t, [&, why = cause](lease_record& l) { complete_extends(l, why, report); });
+    for_each_lease(
+        t, [&, why = cause, &what = report](lease_record& l) { complete_extends(l, why, what); });
 }
 
 } // namespace holdfast::runtime
