@@ -226,6 +226,7 @@ holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL:
 # Its own executable, with readers and writers alone.
 holdfast_test(read_write NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto
     SOURCES
+    integration/read_write_faults_test.cpp
     integration/read_write_leases_test.cpp
     integration/read_write_locks_test.cpp
     integration/acl_log.cpp)

@@ -148,7 +148,8 @@ void check_only_turns_left(Clients& clients, fleet const& servers) {
             std::erase_if(left, [](std::string const& key) { return key.ends_with(":turn"); });
             return left.empty();
         };
-        BOOST_TEST(clients.until(none), joined(left));
+        auto const gone = clients.until(none);
+        BOOST_TEST(gone, instance.address() << " has " << joined(left));
         BOOST_TEST(lasting_keys(cli) == "");
     }
 }

@@ -356,6 +356,7 @@ void acquirer::put_back(active_queue& q) noexcept {
     if (auto const w = std::exchange(q.tracking, nullptr)) w->queue = nullptr;
     q.lock.reset();
     q.noting.reset();
+    q.noted = {};
     q.parted.reset();
     q.round = {};
     queues_.give_back(static_cast<queue&>(q));

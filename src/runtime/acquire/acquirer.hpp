@@ -94,6 +94,8 @@ public:
     /// The next waiter, if it is a reader that shares this tenure of readers. It has left the
     /// queue. Else null.
     operation* take_sharer(active_tenure&);
+    /// Whether a writer of this process waits for the key.
+    bool has_writers(std::string_view key) const;
     /// Of an answer to a try that has been decided.
     void on_late_refusal(active_tenure const&, unsigned instance) noexcept;
     void on_time(active_tenure&, lease_clock::time_point now);
@@ -225,6 +227,7 @@ private:
     // Readers and writers: acquirer_readers.cpp
     active_tenure* tenure_for(operation const&, active_queue*) const;
     void withdraw(active_queue&) noexcept;
+    void withdraw_after_win(active_queue&, active_tenure const&) noexcept;
     void withdraw(detail::lock_state_ptr const&, protocol::instance_set at) noexcept;
 
     // Locks on several keys: acquirer_sets.cpp

@@ -2,6 +2,9 @@
 #include "protocol/tenure/tenure.hpp"
 #include "runtime/acquire/acquirer.hpp"
 
+#include <string_view>
+#include <utility>
+
 namespace holdfast::runtime {
 
 /// The tenure of readers of which the reader gets a lease without I/O, or null.
@@ -39,7 +42,13 @@ operation* acquirer::take_sharer(active_tenure& t) {
 // instance that is away is asked when it is back.
 void acquirer::withdraw(active_queue& q) noexcept {
     auto const lock = std::move(q.noting);
-    withdraw(lock, protocol::instance_set::first(instances_.size()));
+    withdraw(lock, std::exchange(q.noted, {}));
+}
+
+// Where its try is granted, or is not answered yet, a writer leaves no note.
+void acquirer::withdraw_after_win(active_queue& q, active_tenure const& t) noexcept {
+    auto const lock = std::move(q.noting);
+    withdraw(lock, std::exchange(q.noted, {}) - t.machine.maybe_held());
 }
 
 void acquirer::withdraw(detail::lock_state_ptr const& lock, protocol::instance_set at) noexcept {
@@ -59,12 +68,18 @@ void acquirer::withdraw(detail::lock_state_ptr const& lock, protocol::instance_s
 // key by now, or may have released it.
 void acquirer::on_late_refusal(active_tenure const& t, unsigned instance) noexcept {
     if (t.lock->access() != lock_access::write) return;
-    auto* const q = keys_.find(t.lock->key()).queue();
-    if (q != nullptr && q->machine.has_writers()) {
+    if (has_writers(t.lock->key())) {
+        auto* const q = keys_.find(t.lock->key()).queue();
         q->noting = t.lock;
+        q->noted.insert(instance);
     } else {
         withdraw(t.lock, protocol::instance_set::only(instance));
     }
+}
+
+bool acquirer::has_writers(std::string_view key) const {
+    auto* const q = keys_.find(key).queue();
+    return q != nullptr && q->machine.has_writers();
 }
 
 } // namespace holdfast::runtime

@@ -152,10 +152,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
     instances_[m.arbiter()].push_missed(m.take_breach());
     leave_line(*t.queue);
-    if (winner.notes) {
-        withdraw(winner.as<acquire_call>().lock, t.machine.votes().no());
-        t.queue->noting.reset();
-    }
+    if (winner.notes && t.queue->noting) withdraw_after_win(*t.queue, t);
     t.adopts = false;
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted()->fence));
@@ -185,6 +182,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
     auto& q = *t.queue;
     if (a.verdict != protocol::verdict::yes) {
         q.round.note(instance, instances_.size(), a, turn_.time() - q.asked);
+        if (q.noting) q.noted.insert(instance);
         if (a.obstacle != 0 && !q.machine.empty()) turn_of(q.front()).watched = a.obstacle - 1;
     }
     auto const action = t.machine.answer(

@@ -37,9 +37,11 @@ public:
     // Ordered so that there is no padding: each key that is waited for has a queue.
     bool asks_all = false; ///< the try asks all instances, not the arbiter alone
     bool of_set = false;   ///< its lock is one on several keys
+    /// These may have a note that a writer of this process waits.
+    protocol::instance_set noted;
     protocol::wait_queue machine;
     detail::lock_state_ptr lock;   ///< one of the locks on the key
-    detail::lock_state_ptr noting; ///< of a writer that may have told the readers that it waits
+    detail::lock_state_ptr noting; ///< of such a writer
     std::size_t hash = 0;
     active_tenure_ptr tenure;
     /// Of readers, when the queue went on without it. They may have ended since.

@@ -21,7 +21,11 @@ public:
         : leader_(l) {}
 
     redis::command_args arguments(command c) const noexcept override {
-        return describe(c, leader_.fence_ttl_, leader_.services_.random);
+        auto all = describe(c, leader_.fence_ttl_, leader_.services_.random);
+        // A release that carries the client's name withdraws its note.
+        auto const writes = c == command::release && lock->access() == lock_access::write;
+        if (writes && leader_.acquirer_.has_writers(lock->key())) all.intent = {};
+        return all;
     }
 
     void on_answer(unsigned instance, command c, std::uint32_t round,
