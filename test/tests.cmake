@@ -227,6 +227,7 @@ holdfast_test(read_write NAMED integration SECONDS 600
     integration/read_write_faults_test.cpp
     integration/read_write_leases_test.cpp
     integration/read_write_locks_test.cpp
+    integration/read_write_stress_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
