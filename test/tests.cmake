@@ -69,6 +69,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/sentinel/promotion_guard_test.cpp
     unit/protocol/waiting/push_trust_test.cpp
     unit/protocol/quarantine_test.cpp
+    unit/api/read_write_calls_test.cpp
     unit/protocol/waiting/readers_queue_test.cpp
     unit/redis/server/reauthentication_test.cpp
     unit/protocol/server/reconnect_test.cpp
@@ -135,7 +136,8 @@ if(TARGET holdfast_command)
         integration/command_list_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
-        integration/command_sets_test.cpp
+        integration/command_readers_test.cpp
+    integration/command_sets_test.cpp
         integration/command_watch_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES
@@ -180,6 +182,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects
     integration/combined_calls_test.cpp
     integration/periodic_test.cpp
     integration/proxies_test.cpp
+    integration/reader_reports_test.cpp
     integration/replicas_test.cpp
     integration/replicated_test.cpp
     integration/restart_load_test.cpp

@@ -264,7 +264,8 @@ struct lock_options {
 
     /// The longest time for which one lease lasts, from its grant, however often it is extended. So
     /// a holder that hangs gives the lock up in the end. wait_end() and held() report the end
-    /// as they report any loss. Zero: no limit. Else min_ttl to 366 days.
+    /// as they report any loss. A reader with a limit shares with no other reader of its process.
+    /// Zero: no limit. Else min_ttl to 366 days.
     std::chrono::milliseconds max_hold{0};
     /// How long before the deadline with_lock() cancels its body if the lease cannot be kept.
     /// Negative: a tenth of the ttl, or of max_hold if that is shorter. At most a third of the ttl,
@@ -296,7 +297,8 @@ struct lock_options {
     /// libraries do too. A process whose turn comes has 100 ms and twice the max_retry_delay, but
     /// at most 2.1 s, to take the key. Needs the right to run scripts and to use the keys
     /// `{key}:queue` and `{key}:queue:*`, or `key:queue` and `key:queue:*` if the key has a hash
-    /// tag of its own. Nobody else may use these. Not together with yield_to_pollers.
+    /// tag of its own. Nobody else may use these. Not together with yield_to_pollers, nor for
+    /// readers and writers, who take turns in any case.
     bool fair = false;
     /// How long the key is left free for clients of other libraries, which poll for it. After each
     /// tenure neither this process nor its peers that wait for the key take it for this long. Set

@@ -42,8 +42,7 @@ protocol::key_finding finding_of(key_answer const& a) {
     case key_answer::kind::absent:
         return {.found = kind::absent};
     case key_answer::kind::readers:
-        // All have expired, so the key is left over. The address makes it a token of its own.
-        if (a.reader_count == 0U) return {.found = kind::present, .token = a.address};
+        if (a.reader_count == 0U) return {.found = kind::stale}; // all have expired
         [[fallthrough]];
     case key_answer::kind::present:
         return {.found = kind::present, .token = a.digest};

@@ -85,8 +85,9 @@ void end_reader(survey_progress& s, element const& score) {
     ++s.seen;
     if (all.size() == most_readers) return;
     if (!s.now) return all.push_back({.token = std::move(token), .left = {}});
-    auto const left = score_of(score.value) - *s.now;
-    if (left.count() > 0) all.push_back({.token = std::move(token), .left = left});
+    // Alive until the ms that the score names.
+    auto const left = score_of(score.value) - *s.now - milliseconds(1);
+    if (left.count() >= 0) all.push_back({.token = std::move(token), .left = left});
 }
 
 // [[member, score], ...] by RESP3, [member, score, ...] by RESP2.

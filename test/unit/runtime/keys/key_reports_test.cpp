@@ -103,6 +103,7 @@ BOOST_AUTO_TEST_CASE(a_writer_and_readers_on_one_half_each_are_no_holder) {
 BOOST_AUTO_TEST_CASE(a_key_whose_readers_have_expired_is_left_over) {
     auto const expired = of({shared("a", {}), shared("b", {}), shared("c", {})});
     BOOST_TEST((expired.state == key_state::split), expired);
+    BOOST_TEST((of({shared("a", {})}).state == key_state::split));
     auto lost = shared("c", {});
     lost.reader_count.reset();
     auto const one = of({shared("a", {user("x")}), shared("b", {}), lost});

@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_survey_does_with_the_commands_that_are_allowed) {
 
 BOOST_AUTO_TEST_CASE(readers_have_the_rest_of_their_time_the_longest_first) {
     scores const all{
-        {"dead", "1764201234567"}, {"b", "1764201235067"}, {labelled, "1764201244567"}};
+        {"dead", "1764201234567"}, {"b", "1764201235068"}, {labelled, "1764201244568"}};
     for (auto const resp3 : {true, false}) {
         auto s = shared({}, "3");
         s.readers = pairs(all, resp3);
@@ -285,11 +285,11 @@ BOOST_AUTO_TEST_CASE(readers_have_the_rest_of_their_time_the_longest_first) {
 // Servers write some whole numbers with an exponent.
 BOOST_AUTO_TEST_CASE(a_score_may_have_any_form) {
     for (auto const& [score, left] :
-         {std::pair<char const*, std::chrono::milliseconds>{"1.765e+12", 798'765'433ms},
-          {"1.765e12", 798'765'433ms},
-          {"1764201234568", 1ms},
-          {"1764201234568.9", 1ms},
-          {"17642012345680e-1", 1ms}}) {
+         {std::pair<char const*, std::chrono::milliseconds>{"1.765e+12", 798'765'432ms},
+          {"1.765e12", 798'765'432ms},
+          {"1764201234569", 1ms},
+          {"1764201234569.9", 1ms},
+          {"17642012345690e-1", 1ms}}) {
         surveyed const r(shared({{"a", score}}, "1"));
         BOOST_REQUIRE(r.beside().readers.size() == 1U);
         BOOST_TEST((r.beside().readers[0].left == left), score);
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(a_set_that_is_missing_is_told_from_one_whose_readers_have_e
 }
 
 BOOST_AUTO_TEST_CASE(readers_are_shown_as_far_as_the_rights_go) {
-    scores const all{{"dead", "1"}, {"a", "1764201244567"}};
+    scores const all{{"dead", "1"}, {"a", "1764201244568"}};
     auto s = shared(all, "2");
     s.clock = forbidden;
     surveyed const timeless(s);
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(readers_are_shown_as_far_as_the_rights_go) {
 // The set of a key that has another value is nobody's, and a user of plain locks has no right to
 // it.
 BOOST_AUTO_TEST_CASE(only_a_key_with_the_mark_has_readers) {
-    scores const all{{"a", "1764201244567"}};
+    scores const all{{"a", "1764201244568"}};
     auto s = shared(all, "1");
     s.value = blob(labelled);
     surveyed const r(s);
