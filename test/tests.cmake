@@ -123,6 +123,7 @@ holdfast_test(simulation OPTIMISED SECONDS 0 SOURCES
     simulation/failovers_test.cpp
     simulation/fences_test.cpp
     simulation/guards_test.cpp
+    simulation/readers_test.cpp
     simulation/schedules_test.cpp
     simulation/sets_test.cpp
     simulation/wire_test.cpp)
@@ -224,11 +225,13 @@ holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL:
     integration/multi_locks_test.cpp
     integration/acl_log.cpp)
 # Its own executable, with readers and writers alone.
-holdfast_test(read_write NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto
-    SOURCES
+holdfast_test(read_write NAMED integration SECONDS 600
+    LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/read_write_deployments_test.cpp
     integration/read_write_faults_test.cpp
     integration/read_write_leases_test.cpp
     integration/read_write_locks_test.cpp
+    integration/read_write_stress_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
