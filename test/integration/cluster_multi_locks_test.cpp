@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_lock_has_the_keys_of_all_nodes_or_none) {
                 auto one = other.hold(held, fenced);
                 BOOST_TEST(one.fence() > fence);
                 fence = one.fence();
-                auto const refused = acquire_all(client, keys, fenced, wait_for(20ms)).first;
+                auto const refused = acquire_all(client, keys, fenced, wait_for(200ms)).first;
                 BOOST_TEST((refused == errc::wait_timeout), refused.what());
                 BOOST_REQUIRE(refused.report() != nullptr);
                 BOOST_TEST(refused.report()->instances.at(0).key == held, refused.what());

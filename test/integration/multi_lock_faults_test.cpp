@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(programs_of_others_on_the_keys_are_excluded_both_ways) {
     BOOST_REQUIRE(client.all_up());
     for (server& each : servers)
         (void)redis_cli(each).command({"SET", "b", "foreign", "NX", "PX", "60000"});
-    auto const [e, none] = acquire_all(client, {"a", "b"}, long_lived, wait_for(50ms));
+    auto const [e, none] = acquire_all(client, {"a", "b"}, long_lived, wait_for(300ms));
     BOOST_TEST((e == errc::wait_timeout), e.what());
     BOOST_TEST(contains(e.what(), "\"b\" held"), e.what());
     for (server& each : servers) redis_cli(each).del("b");

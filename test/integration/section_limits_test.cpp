@@ -64,8 +64,9 @@ BOOST_AUTO_TEST_CASE(a_section_waits_no_longer_than_its_limit) {
     fleet servers(3);
     test_client client(servers), other(servers);
     auto held = other.hold("k");
+    BOOST_REQUIRE(client.all_up());
     section_run s;
-    with_lock(client.locks.make_lock("k"), wait_for(50ms), s.body, s.end.take());
+    with_lock(client.locks.make_lock("k"), wait_for(300ms), s.body, s.end.take());
     BOOST_REQUIRE(client.until([&] { return s.end.done; }));
     BOOST_TEST((s.end.code() == errc::wait_timeout), s.end.code().message());
     BOOST_TEST(!s.entered);
@@ -77,8 +78,9 @@ BOOST_AUTO_TEST_CASE(a_section_waits_no_longer_than_its_limit) {
 BOOST_AUTO_TEST_CASE(the_limit_does_not_count_for_the_body) {
     fleet servers(3);
     test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
     section_run s;
-    constexpr auto limit = 50ms;
+    constexpr auto limit = 500ms;
     with_lock(client.locks.make_lock("k"), wait_for(limit), s.body, s.end.take());
     BOOST_REQUIRE(client.until([&] { return s.entered; }));
     client.pass(lease_clock::now() + 2 * limit);

@@ -15,9 +15,28 @@ namespace holdfast::protocol {
 
 /// A try of a wait queue, and then the tenure that it has won.
 struct attempt {
+    static attempt to_serve(waiter const& w, bool asks_all, bool reserved, time_point now) {
+        return {.made_for = &w,
+                .ttl = w.ttl,
+                .fenced = w.fenced,
+                .adopts = w.adopts,
+                .asks_all = asks_all,
+                .reserved = reserved,
+                .shared = w.shared,
+                .alone = w.alone,
+                .writes = w.writes,
+                .notes = w.notes,
+                .begun = now};
+    }
+    static attempt of(folded_queue const& f) {
+        return {.ttl = f.ttl,
+                .fenced = f.fenced,
+                .writes = f.writes,
+                .begun = f.held_since - f.round_trip};
+    }
     /// Whether the tenure has all that `w` asks for.
     bool suits(waiter const& w) const {
-        return w.shared == shared && w.ttl <= ttl && (fenced || !w.fenced);
+        return w.shared == shared && w.writes == writes && w.ttl <= ttl && (fenced || !w.fenced);
     }
     /// Whether the try serves `w`.
     bool serves(waiter const& w) const {
@@ -35,6 +54,7 @@ struct attempt {
     bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
     bool shared = false;   ///< it is a reader's
     bool alone = false;    ///< its tenure serves no other reader
+    bool writes = false;   ///< it is a writer's
     bool notes = false;    ///< it is a writer's that tells readers
     time_point begun{};
 };
@@ -52,7 +72,8 @@ public:
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
         return held() && !empty() && may_try() && front().ttl <= ttl && !try_.shared &&
-               !front().shared && (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
+               !front().shared && front().writes == try_.writes &&
+               (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
                Rules::suffices(left, front().ttl, front().renewed);
@@ -70,6 +91,7 @@ public:
     /// The writer that has the key is a reader from now on.
     void downgraded(time_point now, bool alone) {
         try_.shared = true;
+        try_.writes = try_.notes = false;
         try_.alone = alone;
         try_.begun = now - (held_since_ - try_.begun);
         held_since_ = now;

@@ -76,6 +76,8 @@ struct folded_queue {
     time_point held_since{}; ///< when the tenure was won
     duration round_trip{};   ///< of the try that was won, the only one that counts so far
     bool fenced = false;     ///< whether leases of the tenure can have fences
+    bool writes = false;     ///< whether it is a writer's
+    duration ttl{};          ///< of the tenure
 };
 
 } // namespace holdfast::protocol

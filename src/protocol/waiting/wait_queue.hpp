@@ -39,7 +39,6 @@ class basic_wait_queue : public held_tenure<Rules> {
 
 public:
     using base::empty, base::front, base::may_try, base::held;
-
     explicit basic_wait_queue(unsigned configured = 1)
         : tracker_(configured)
         , configured_(configured) {}
@@ -49,7 +48,7 @@ public:
         phase_ = phase::held;
         counts_.tries = counts_.tenures = leases_ = 1;
         held_since_ = f.held_since;
-        try_ = {.fenced = f.fenced, .begun = f.held_since - f.round_trip};
+        try_ = attempt::of(f);
         pace_.answered_after(f.round_trip);
     }
 
@@ -346,7 +345,9 @@ public:
 
     // The tenure
     /// After effect::fold.
-    folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
+    folded_queue folded() const {
+        return {held_since_, pace_.round_trip(), try_.fenced, try_.writes, try_.ttl};
+    }
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
@@ -412,8 +413,7 @@ private:
             reserved || this->take_has_keys() || !rivals_.contested() || !front().waits ||
             recheck || rechecks_.take_note(now) || outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
-        auto const& w = front();
-        try_ = {&w, w.ttl, w.fenced, w.adopts, asks_all, reserved, w.shared, w.alone, w.notes, now};
+        try_ = attempt::to_serve(front(), asks_all, reserved, now);
         if (!asks_all) return {.effect = effect::try_arbiter};
         tracker_.forget();
         if (reserved) return {.effect = effect::try_reserved};

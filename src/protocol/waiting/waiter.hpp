@@ -30,6 +30,7 @@ struct waiter : waiter_hook {
     bool stays : 1 = false;      ///< waits through an outage
     bool shared : 1 = false;     ///< a reader: has the key together with other readers
     bool alone : 1 = false;      ///< a reader whose tenure serves no other reader
+    bool writes : 1 = false;     ///< a writer of a read-write lock: its commands are of their own
     bool notes : 1 = false;      ///< a writer whose refused tries tell readers that it waits
     bool again = false; ///< a waiter that does not wait has had its second try: see overslept()
     bool adopts : 1 = false; ///< takes over a tenure that another client has won

@@ -92,7 +92,8 @@ bool acquirer::admit(operation& op) {
     op.again = false;
     op.shared = call.lock->access() == lock_access::read;
     op.alone = op.shared && (!op.renewed || options.max_hold.count() != 0);
-    op.notes = call.lock->access() == lock_access::write && op.waits && !op.adopts;
+    op.writes = call.lock->access() == lock_access::write;
+    op.notes = op.writes && op.waits && !op.adopts;
     return true;
 }
 
@@ -375,7 +376,9 @@ active_queue* acquirer::unfold(active_tenure& t) {
     auto* const q = &queues_.take(*this);
     protocol::folded_queue const folded{.held_since = t.machine.lease_began(),
                                         .round_trip = t.round_trip,
-                                        .fenced = t.machine.fenced()};
+                                        .fenced = t.machine.fenced(),
+                                        .writes = t.lock->access() == lock_access::write,
+                                        .ttl = t.machine.ttl()};
     q->machine = protocol::wait_queue(instances_.size(), folded);
     q->machine.is_fair(t.fair);
     q->lock = t.lock;

@@ -36,7 +36,7 @@ struct fixture {
     fixture() {
         for (auto* w : {&reader, &other, &third, &writer, &second, &plain}) w->set_ttl(ttl);
         for (auto* w : {&reader, &other, &third}) w->shared = true;
-        for (auto* w : {&writer, &second}) w->notes = true;
+        for (auto* w : {&writer, &second}) w->writes = w->notes = true;
     }
     ~fixture() { q.abandon(); }
 
@@ -428,6 +428,40 @@ BOOST_AUTO_TEST_CASE(who_leaves_no_notes_does_not_ask_all_for_their_sake) {
         BOOST_TEST((next(5s) == queue_effect::none));
         forget();
     }
+}
+
+// Replies to earlier commands may be under way, and each kind of lock reads its own.
+BOOST_AUTO_TEST_CASE(no_tenure_is_handed_over_between_a_writer_and_an_exclusive_lock) {
+    auto const hands_over = [&](waiter& holder, waiter& next) {
+        forget();
+        held_by(holder);
+        BOOST_REQUIRE(q.join(next));
+        return q.hands_over(at(2 * round_trip), ttl, ttl, 10, 1s);
+    };
+    BOOST_TEST(hands_over(writer, second));
+    BOOST_TEST(!hands_over(writer, plain));
+    BOOST_TEST(!hands_over(plain, writer));
+    BOOST_TEST(!hands_over(writer, reader));
+}
+
+BOOST_AUTO_TEST_CASE(a_folded_queue_knows_that_its_tenure_is_a_writers) {
+    for (auto const writes : {false, true}) {
+        q.abandon();
+        q = holdfast::protocol::wait_queue(
+            3, folded_queue{.held_since = at(2ms), .round_trip = 2ms, .writes = writes});
+        BOOST_REQUIRE(q.join(second));
+        BOOST_TEST(q.hands_over(at(3ms), ttl, ttl, 10, 1s) == writes);
+    }
+}
+
+// A try for an exclusive lock serves no writer.
+BOOST_AUTO_TEST_CASE(no_try_is_inherited_between_a_writer_and_an_exclusive_lock) {
+    BOOST_REQUIRE(q.join(plain));
+    BOOST_REQUIRE(next(0ms) == queue_effect::try_all);
+    q.try_begun(at(0ms));
+    BOOST_REQUIRE(q.join(writer));
+    q.leave(plain);
+    BOOST_TEST((next(1ms) == queue_effect::cancel_try));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
