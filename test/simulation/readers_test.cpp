@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_trusts_a_set_that_was_evicted_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_late_extension_that_shortens_a_life_is_refuted) {
-    overlaps(&parts::grows_deadlines, faults::ordinary, 389);
+    overlaps(&parts::grows_deadlines, faults::ordinary, 409);
 }
 
 // Readers of an earlier key, which was deleted, would be readers of the next one.
@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(a_raise_that_is_not_stored_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_raise_by_who_is_no_reader_any_more_is_refuted) {
-    refute(&parts::raise_needs_member, "W7", faults::reckless, 3'088);
+    refute(&parts::raise_needs_member, "W7", faults::reckless, 430);
 }
 
 //
@@ -313,8 +313,8 @@ BOOST_AUTO_TEST_CASE(validity_from_the_reply_is_refuted) {
 // No writer overlaps for that reason, also if instances restart: those that have extended keep the
 // reader for as long. But a lease that had ended would be held again.
 BOOST_AUTO_TEST_CASE(an_extension_that_counts_after_the_deadline_is_refuted) {
-    refute(&parts::extends_in_time, "W1", faults::ordinary, 2'845);
-    refute(&parts::extends_in_time, "W1", faults::restarts, 2'430);
+    refute(&parts::extends_in_time, "W1", faults::ordinary, 4'436);
+    refute(&parts::extends_in_time, "W1", faults::restarts, 767);
 }
 
 //
@@ -341,7 +341,8 @@ BOOST_AUTO_TEST_CASE(no_restart_guard_is_refuted) {
 BOOST_AUTO_TEST_CASE(notes_that_stay_are_refuted) {
     refute(&parts::withdraws_intent, "W5", faults::none);
     refute(&parts::withdraws_where_refused, "W5", faults::none);
-    refute(&parts::withdraws_to_fold, "W5", faults::chance, 56'108);
+    refute(&parts::remembers_notes, "W5", faults::none);
+    refute(&parts::withdraws_to_fold, "W5", faults::none, 169'894);
     refute(&parts::deletes_intent, "W5", faults::none);
 }
 
@@ -354,13 +355,13 @@ BOOST_AUTO_TEST_CASE(a_writer_that_keeps_out_readers_of_its_process_is_refuted) 
 }
 
 BOOST_AUTO_TEST_CASE(notes_of_who_does_not_wait_are_refuted) {
-    refute(&parts::try_leaves_nothing, "W5", faults::none, 12'210);
+    refute(&parts::try_leaves_nothing, "W5", faults::none, 12'469);
 }
 
 // The server does not push what the process itself has changed.
 BOOST_AUTO_TEST_CASE(a_process_that_does_not_hear_its_own_changes_is_refuted) {
     refute(&parts::hears_own_writes, "W5", faults::none);
-    refute(&parts::hears_all_releases, "W5", faults::none, 2'723);
+    refute(&parts::hears_all_releases, "W5", faults::none, 3'056);
 }
 
 //
@@ -403,7 +404,7 @@ BOOST_AUTO_TEST_CASE(readers_get_their_turn_although_writers_never_stop) {
         parts with;
         with.*part = false;
         for (std::uint64_t seed = 1; seed <= 3; ++seed)
-            BOOST_TEST(measure(always_write, seed, with).longest_read_ms > 50);
+            BOOST_TEST(measure(always_write, seed, with).longest_read_ms > 30);
     }
 }
 

@@ -110,7 +110,8 @@ protected:
         a.stays = !shape_ && a.waits && !a.adopts && one_in(3);
         a.shared = a.wants == access::read;
         a.alone = a.shared && !a.renewed;
-        a.notes = a.wants == access::write && a.waits && !a.adopts;
+        a.writes = a.wants == access::write;
+        a.notes = a.writes && a.waits && !a.adopts;
         a.again = a.cancel_requested = a.behind = false;
         a.total_cancel = one_in(3);
     }

@@ -171,6 +171,7 @@ protected:
         me.tracker = nobody;
         me.parted = nobody;
         me.noting = false;
+        me.noted = {};
         me.queue->abandon();
         me.queue.reset();
     }
@@ -183,8 +184,10 @@ protected:
     }
     /// No writer of this process waits any more.
     void withdraw(unsigned p) {
-        clients_[p].noting = false;
-        if (parts_.withdraws_intent) withdraw_at(p, instance_set::first(size()));
+        auto& me = clients_[p];
+        me.noting = false;
+        auto const those = std::exchange(me.noted, {});
+        if (parts_.withdraws_intent) withdraw_at(p, those);
     }
     /// An instance refuses a try that has been decided, and has the note of a writer that may have
     /// the key by now, or may have released it.
@@ -193,6 +196,7 @@ protected:
         if (!parts_.withdraws_where_refused) return;
         if (me.queue && me.queue->has_writers()) {
             me.noting = true;
+            me.noted.insert(i);
         } else {
             withdraw_at(p, instance_set::only(i));
         }
@@ -248,6 +252,7 @@ protected:
     void on_try_answer(unsigned t, unsigned i, message const& m) {
         auto const p = tenures_[t].process;
         auto& me = clients_[p];
+        if (m.said != verdict::yes && me.noting) me.noted.insert(i);
         auto const action = machine(t).answer(
             m.op, m.round, i, m.said, [&] { return local(p); }, counted(m));
         if (action.empty()) return arm(t);
@@ -346,9 +351,12 @@ protected:
         auto const p = its.process;
         auto& me = clients_[p];
         auto& a = static_cast<actor&>(me.queue->won(local(p)));
-        if (a.notes) {
+        auto const others = me.queue->has_writers() && parts_.remembers_notes;
+        if (a.notes && me.noting && !others) {
             me.noting = false;
-            if (parts_.withdraws_where_refused) withdraw_at(p, its.machine.votes().no());
+            // Where its try is granted, or is not answered yet, a writer leaves no note.
+            auto const those = std::exchange(me.noted, {}) - its.machine.maybe_held();
+            if (parts_.withdraws_where_refused) withdraw_at(p, those);
         }
         its.adopts = false;
         if (a.adopts) {

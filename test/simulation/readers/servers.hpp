@@ -356,7 +356,8 @@ private:
                 at.turn = {reading::window::open, clock_ms(i) + m.readers_turn};
         }
         if (m.by == access::read) return ours || leave_set(i, token);
-        if (m.by == access::write && at.intent.is == static_cast<int>(p) && parts_.deletes_intent) {
+        if (m.by == access::write && m.withdraws && at.intent.is == static_cast<int>(p) &&
+            parts_.deletes_intent) {
             ++seen_.notes_deleted;
             at.intent.is = nobody;
             // Readers that wait for the end of the note hear of it as of a change of the key.

@@ -75,6 +75,8 @@ struct readers_parts {
     // Driver
     bool keeps_order = true; ///< a reader of this process does not pass a writer that waits
     bool withdraws_intent = true;
+    bool keeps_notes_of_others = true;   ///< a release leaves the note while another writer waits
+    bool remembers_notes = true;         ///< of a writer that has won while another one waits
     bool withdraws_where_refused = true; ///< when a writer has won without these instances
     bool withdraws_to_fold = true;       ///< a queue that is folded forgets its notes
     bool try_leaves_nothing = true;      ///< try_acquire leaves no notes

@@ -58,6 +58,7 @@ struct message : test::message {
     std::uint64_t number = 0; ///< sent: what the tenure asks for; answered: the count
     milliseconds ttl = 0, readers_turn = 0;
     bool waits = false, adopts = false;
+    bool withdraws = false; ///< a writer's release takes the note of its client away
     time_point sent{};
     // The fields of a reply:
     std::optional<milliseconds> left{}; ///< -2: no key
@@ -126,6 +127,7 @@ struct client : test::client<connection> {
     int tenure = nobody, tracker = nobody;        ///< of the queue
     int parted = nobody;                          ///< of readers, when the queue went on without it
     bool noting = false; ///< a writer may have told the readers that it waits
+    instance_set noted;  ///< there
     std::uint64_t timer = 0;
     std::optional<time_point> armed;
     time_point asked{};

@@ -55,6 +55,7 @@ protected:
         m.round = round;
         if (its.machine.fenced()) m.number = its.machine.asks_for(op);
         m.waits = its.queued && q && !q->empty() && q->front().waits;
+        m.withdraws = !q || !q->has_writers() || !parts_.keeps_notes_of_others;
         return m;
     }
 
@@ -312,10 +313,10 @@ protected:
         if (its.leaves_key) return leave_key(t);
         if (its.queued && q && local(p) < its.machine.deadline() &&
             q->hands_over(local(p), its.machine.valid_until() - local(p), its.machine.ttl(),
-                          handover_limit_, handover_time_)) {
+                          handover_limit_, handover_time_) &&
+            leaves_fence_to_readers(*q)) {
             ++seen_.handovers;
             auto& next = static_cast<actor&>(q->hand_over());
-            its.by = next.wants; // as the last holder's lock
             grant(next, t);
             return will_settle(p);
         }
@@ -327,6 +328,10 @@ protected:
         if (!ours || !q) return;
         q->released(local(p), its.machine.opposed());
         will_settle(p);
+    }
+    /// The last fence of a number is that of readers.
+    static bool leaves_fence_to_readers(reading::wait_queue const& q) {
+        return !q.front().writes || q.handovers() + 2 < protocol::leases_per_number;
     }
     /// Parts a tenure from its queue, which may be folded. True if it was of the queue.
     bool leave_queue(unsigned t) {

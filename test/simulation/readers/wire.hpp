@@ -91,6 +91,7 @@ protected:
             message m;
             m.tenure = k.tenure;
             m.op = command::release;
+            m.withdraws = true;
             m.answered = true;
             send(p, i, std::move(m));
         }
