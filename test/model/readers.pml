@@ -28,9 +28,9 @@
  * instance loses the set, and the key stays.
  *
  * Left out: intents and turns, which only refuse; healing, adoption, and instances that forget all,
- * which are the simulation's (test/simulation/readers); fences (fence.pml); more than one extension.
- * A command that would be refused has no step. Instances are alike: after each step they are put
- * into an order, so that their numbers change in the course of a trail.
+ * which are the simulation's (test/simulation/readers); fences (fence.pml); more than one
+ * extension. A command that would be refused has no step. Instances are alike: after each step they
+ * are put into an order, so that their numbers change in the course of a trail.
  *
  * Broken on purpose; each must be refuted
  *   RELEASE_ALL       the release of a reader frees the key although others are in the set
@@ -418,7 +418,12 @@ inline note_eviction() {
 	skip
 }
 #define MARK_ENDS_AT(i) \
-	:: d_step { key[i] == MARK && MARK_MAY_END(i) -> printf("the mark ends at %d\n", i); free(i); tidy() }
+	:: d_step { \
+		key[i] == MARK && MARK_MAY_END(i) -> \
+		printf("the mark ends at instance %d\n", i); \
+		free(i); \
+		tidy() \
+	}
 
 active proctype environment() {
 end:
