@@ -34,10 +34,11 @@ namespace holdfast {
 /// lock together. A writer or a reader that does not wait (lock::try_acquire()) leaves no note.
 ///
 /// **Readers of one process** share one reader on the servers: while there is one, the next reader
-/// gets its lease without I/O. After 50 ms the next one asks the instances again, as a writer may
-/// wait. Each has a lease of its own. The calls that concern the keys on the servers concern all
-/// that share: see lease::extend(), lease::extend_while() and lease::detach(). A reader with
-/// lock_options::max_hold or without a watchdog shares with nobody.
+/// gets its lease without I/O. After some time, five times that of its acquire and at most 50 ms,
+/// the next one asks the instances again, as a writer may wait. Each has a lease of its own. The
+/// calls that concern the keys on the servers concern all that share: see lease::extend(),
+/// lease::extend_while() and lease::detach(). A reader with lock_options::max_hold or without a
+/// watchdog shares with nobody.
 ///
 /// **Fences** (lock_options::fencing). A writer's fence is greater than those of all writers and
 /// readers that held the lock before. A reader's fence is greater than those of all writers before,

@@ -356,10 +356,14 @@ BOOST_AUTO_TEST_CASE(readers_are_extended_while_one_of_them_wants_it) {
     b.start(page(client, {.ttl = renewed_ttl}).read());
     BOOST_REQUIRE(client.until([&] { return a.done && b.done; }));
     BOOST_TEST(a.held.token().value == b.held.token().value);
-    a.held.extend_while([] { return false; });
-    BOOST_TEST(client.renews(3));
-    BOOST_TEST(a.held.held());
-    BOOST_TEST(b.held.held());
+    for (auto* const unwanted : {&b.held, &a.held}) {
+        a.held.extend_while({});
+        b.held.extend_while({});
+        unwanted->extend_while([] { return false; });
+        BOOST_TEST(client.renews(2));
+        BOOST_TEST(a.held.held());
+        BOOST_TEST(b.held.held());
+    }
     BOOST_TEST(client.releases(b.held));
     loss_wait end(a.held);
     BOOST_REQUIRE(client.until([&] { return end.done; }));

@@ -400,8 +400,8 @@ BOOST_AUTO_TEST_CASE(a_push_that_comes_before_the_other_answers_is_not_missed) {
         BOOST_TEST(told().said.obstacle == 1U);
         BOOST_TEST(told().said.ttl_known == !free);
         BOOST_TEST(told().said.push_follows == !free);
-        BOOST_TEST((told().said.ttl_left == (free ? std::optional<std::chrono::milliseconds>()
-                                                  : 1'400ms)));
+        BOOST_TEST((told().said.ttl_left ==
+                    (free ? std::optional<std::chrono::milliseconds>() : 1'400ms)));
     }
 }
 
