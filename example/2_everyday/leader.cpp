@@ -8,6 +8,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -62,7 +63,7 @@ int main(int argc, char** argv) {
         int status = 0;
         auto const ended = [&](std::exception_ptr e) {
             signals.cancel();
-            locks.close(); // the leadership has been released: with_lock() waits for that
+            locks.shutdown(asio::detached); // hears of the release from every instance
             try {
                 if (e) std::rethrow_exception(e);
             } catch (holdfast::system_error const& failure) {

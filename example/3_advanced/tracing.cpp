@@ -9,6 +9,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include <array>
@@ -119,7 +120,7 @@ int main(int argc, char** argv) try {
          {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
           "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}) {
         asio::co_spawn(context, serve(locks, traceparent), [&](std::exception_ptr e) {
-            if (--left == 0) locks.close();
+            if (--left == 0) locks.shutdown(asio::detached);
             if (e) std::rethrow_exception(e);
         });
     }

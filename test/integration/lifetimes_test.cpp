@@ -116,7 +116,9 @@ BOOST_AUTO_TEST_CASE(a_shutdown_does_not_wait_for_all_answers_of_a_slow_server) 
     constexpr std::size_t count = 30'000;
     server instance;
     proxy wire(instance);
-    test_client client({wire.url()}, trusting(brisk()));
+    auto options = trusting(brisk());
+    options.instance_timeout = 3s; // a slow machine has some of the answers by then
+    test_client client({wire.url()}, options);
     std::vector<lease> held;
     held.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -127,13 +129,12 @@ BOOST_AUTO_TEST_CASE(a_shutdown_does_not_wait_for_all_answers_of_a_slow_server) 
     }
     BOOST_REQUIRE(client.until([&] { return held.size() == count; }, 60s));
     auto const before = wire.replies_forwarded();
-    wire.delay_replies(700ms);
+    wire.delay_replies(2'100ms);
     auto released = 0, ended = 0;
     held.back().release([&](release_result) { ++released; });
     client.locks.shutdown([&](error) { ++ended; });
     BOOST_TEST(client.until([&] { return ended == 1 && released == 1; }, 60s));
-    // On a slow machine the first batch of answers may come after the end.
-    BOOST_WARN(wire.replies_forwarded() > before);
+    BOOST_TEST(wire.replies_forwarded() > before);
     BOOST_TEST(wire.replies_forwarded() < before + count);
 }
 

@@ -3,6 +3,7 @@
 #include "integration/nothing_left.hpp"
 #include "integration/program.hpp"
 #include "support/fleet.hpp"
+#include "support/lock_monitor.hpp"
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"
 #include "support/swept_folder.hpp"
@@ -22,6 +23,7 @@
 #include <vector>
 
 using namespace holdfast::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -300,7 +302,12 @@ BOOST_AUTO_TEST_CASE(a_leader_waits_for_the_end_of_an_outage) {
     BOOST_TEST(a.next_fence() > before);
     a.process.send_signal(SIGTERM);
     BOOST_TEST(a.process.status() == 0);
-    check_nothing_left(instances);
+    // The majority that granted the last lease has nothing. The third instance may have executed an
+    // attempt of before the thaw, whose connection had been given up: the ttl removes its key.
+    auto clean = 0;
+    for (server& instance : instances) clean += lock_monitor(instance).none();
+    BOOST_TEST(clean >= 2);
+    check_nothing_left(instances, 2s);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
