@@ -62,6 +62,11 @@ struct situation {
         if (old.is_null() || (equals(old, text) && ttl_of(name) < ttl()))
             s.try_call({"set", name, text, "px", s.argument(2)});
     }
+    /// Who waits for the key hears of it.
+    void touch() const {
+        auto const left = ttl_of(key);
+        if (left > 0) s.call({"pexpire", key, to_argument(left)});
+    }
     void open_turn() const {
         s.call({"del", key});
         if (equals(s.try_call({"get", turn}), "wait"))
@@ -214,10 +219,16 @@ reply read_release(script_run& s) {
     auto const time = at.own_time();
     if (!time) return reply::integer(0);
     clock_reading const clock(s);
+    auto const last = s.try_call({"zrange", at.readers, "-1", "-1"});
+    auto const longest = !last.parts.empty() && equals(last.parts.front(), s.argument(1));
     s.call({"zrem", at.readers, s.argument(1)});
     s.try_call({"zremrangebyscore", at.readers, "-inf", to_argument(clock.now)});
     if (!at.is_shared()) return reply::integer(0);
-    if (at.count_readers() == 0) s.call({"del", at.key});
+    if (at.count_readers() == 0) {
+        s.call({"del", at.key});
+    } else if (longest && !s.try_call({"get", at.intent}).is_null()) {
+        at.touch();
+    }
     return reply::integer(*time > clock.now ? 1 : 0);
 }
 
@@ -240,8 +251,7 @@ reply write_release(script_run& s) {
             s.try_call({"set", at.key, std::string(redis::readers_value), "px", "1"});
             s.try_call({"del", at.key});
         } else if (at.is_shared()) {
-            auto const left = at.ttl_of(at.key);
-            if (left > 0) s.call({"pexpire", at.key, to_argument(left)});
+            at.touch();
         }
     }
     return reply::integer(at.is_ours() ? 1 : 0);

@@ -309,6 +309,19 @@ BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_for_no_longer_than_its_ttl) {
     check_nothing_left(one, servers);
 }
 
+// The instance answers that it had no such reader, and has deleted the key.
+BOOST_AUTO_TEST_CASE(a_writer_of_the_process_hears_of_the_end_of_a_dead_reader) {
+    fleet servers(1);
+    test_client client(servers);
+    auto held = reads(client);
+    attempt writer;
+    writer.start(page(client).write());
+    BOOST_REQUIRE(waits_for_push(client, servers));
+    (void)redis_cli(servers[0]).command({"ZADD", readers_of_k, "5", held.token().value});
+    BOOST_TEST(!client.releases(held));
+    check_gets(client, writer);
+}
+
 BOOST_AUTO_TEST_CASE(a_killed_writer_blocks_for_its_ttl) {
     fleet servers(3);
     test_client client(servers);

@@ -694,6 +694,32 @@ BOOST_AUTO_TEST_CASE(the_note_of_a_process_stays_while_one_of_its_writers_waits)
     for (auto* const c : {&one, &two, &three}) check_nothing_left(*c, servers);
 }
 
+// One writer wins without an instance, which keeps the note. When no other writer waits any more,
+// the note goes.
+BOOST_AUTO_TEST_CASE(the_note_that_a_winner_leaves_to_the_next_writer_is_withdrawn) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    teach(one, servers);
+    auto held = reads_everywhere(one, servers);
+    attempt first, second;
+    first.start(page(two).write());
+    second.start(page(two).write());
+    BOOST_REQUIRE(is_noted(two, servers));
+    redis_cli last(servers[2]);
+    (void)last.command({"ZADD", readers_of_k, "99999999999999", "another"});
+    BOOST_TEST(one.releases(held));
+    BOOST_REQUIRE(two.until([&] { return first.done; }));
+    BOOST_TEST(last.exists(intent_on_k));
+    second.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(two.until([&] { return second.done; }));
+    BOOST_TEST(two.until([&] { return !last.exists(intent_on_k); }));
+    BOOST_TEST(two.releases(first.held));
+    last.del("k");
+    last.del(readers_of_k);
+    check_nothing_left(two, servers);
+}
+
 BOOST_AUTO_TEST_CASE(an_acquire_that_is_cancelled_at_any_step_leaves_nothing) {
     fleet servers(3);
     test_client other(servers);

@@ -227,6 +227,7 @@ std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op)
     report_input input{.key = call.lock->key(),
                        .keys = call.lock->keys(),
                        .awaited = asks == q ? std::string_view() : asks->key(),
+                       .reads = op.shared,
                        .adopts = op.adopts,
                        .waited = turn_.time() - call.started(),
                        .asked = {},
@@ -277,8 +278,9 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
     for (;;) {
         if (q.of_set) update_gate(q);
         auto const action = q.machine.next(now, instances_.voters());
+        auto const rests = action.empty() || action.effect == effect::fold;
+        if (rests && q.noting && !q.machine.has_writers()) withdraw(q);
         if (action.empty()) {
-            if (q.noting && !q.machine.has_writers()) withdraw(q);
             schedule(q);
             return true;
         }

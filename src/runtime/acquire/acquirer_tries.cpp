@@ -152,7 +152,8 @@ operation& acquirer::take_winner(active_tenure& t) {
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
     instances_[m.arbiter()].push_missed(m.take_breach());
     leave_line(*t.queue);
-    if (winner.notes && t.queue->noting) withdraw_after_win(*t.queue, t);
+    // While another writer waits, the notes are its own.
+    if (winner.notes && t.queue->noting && !m.has_writers()) withdraw_after_win(*t.queue, t);
     t.adopts = false;
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted()->fence));

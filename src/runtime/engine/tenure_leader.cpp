@@ -72,6 +72,16 @@ bool tenure_leader::is_of_try(active_tenure const& t, command c) {
     return false;
 }
 
+/// True if waiters of this process have to hear of the answer: the server does not push that.
+bool tenure_leader::may_have_written(active_tenure const& t, command c, verdict v) {
+    // An extension by readers may write the key for which a writer of this process waits.
+    if (v == verdict::yes)
+        return c == command::release || (t.shared && (c == command::extend || c == command::heal));
+    // A reader that was dead already may have been the last one, and a writer without the key may
+    // have withdrawn a note.
+    return v == verdict::no && c == command::release && t.lock->access() != lock_access::exclusive;
+}
+
 void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                               redis::answer const& a) {
     if (is_of_try(t, c)) {
@@ -81,10 +91,7 @@ void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, st
     auto const tried = c == command::acquire || c == command::contend;
     if (tried && a.verdict == verdict::no) acquirer_.on_late_refusal(t, instance);
     auto* const concerned = keeper_.on_answer(t, instance, c, round, a);
-    // An extension by readers may write the key for which a writer of this process waits.
-    auto const writes =
-        c == command::release || (t.shared && (c == command::extend || c == command::heal));
-    if (writes && a.verdict == verdict::yes)
+    if (may_have_written(t, c, a.verdict))
         t.lock->for_each_key(
             [&](std::string_view key) { acquirer_.on_own_release(instance, key); });
     settle(concerned);

@@ -47,6 +47,7 @@ public:
     /// True if the answer belongs to a try, or to a question about the state of a key. So it is for
     /// the acquirer. All other answers are for the lease keeper.
     static bool is_of_try(active_tenure const&, protocol::command);
+    static bool may_have_written(active_tenure const&, protocol::command, protocol::verdict);
 
     // tenure_factory
     active_tenure* make_tenure(void* room) override;

@@ -228,11 +228,16 @@ private:
         if (at.intent.is == client_of(m) && parts_.deletes_intent) at.intent.is = nobody;
         take(i, m, token);
     }
+    milliseconds most_time_left(unsigned i) {
+        milliseconds most = 0;
+        for (auto const& [reader, until] : instances_[i].members)
+            most = std::max(most, until - clock_ms(i));
+        return most;
+    }
     /// How long the last of the readers that are alive will live.
     milliseconds longest_reader(unsigned i) {
         auto const& all = instances_[i].members;
-        milliseconds longest = 0;
-        for (auto const& [reader, until] : all) longest = std::max(longest, until - clock_ms(i));
+        auto longest = most_time_left(i);
         if (!parts_.writer_sees_all && all.size() == 1 && one_in(4)) return 0;
         if (!parts_.drops_the_dead && !all.empty()) return std::max<milliseconds>(longest, 1);
         if (!parts_.drops_the_dead_alone) longest -= ttl_ / 4ms;
@@ -378,10 +383,16 @@ private:
         auto const blind = !parts_.release_looks_at_set && is_marked(i) && !at.has_set;
         if (found == at.members.end() && !blind) return false;
         auto const was_there = is_marked(i) && is_alive_member(i, token);
+        auto const had_most =
+            found != at.members.end() && found->second - clock_ms(i) >= most_time_left(i);
         at.members.erase(token);
         drop_dead(i);
         if (!is_marked(i)) return false;
-        if (!at.members.empty() && parts_.release_leaves_others) return was_there;
+        if (!at.members.empty() && parts_.release_leaves_others) {
+            // A writer that waits asks again: the others may be dead.
+            if (had_most && at.intent.is != nobody) written(i);
+            return was_there;
+        }
         drop_set(at);
         delete_key(i);
         return was_there;

@@ -129,7 +129,8 @@ std::string name_of(sent_command const& c) {
     if (c.command == command::extend) within = "GET, TIME, PTTL, ZSCORE, ZADD, PEXPIRE, SET";
     if (c.command == command::raise) within = "GET, TIME, ZSCORE, SET, PEXPIRE";
     if (c.command == command::release)
-        within = reads ? "GET, ZSCORE, TIME, ZREM, ZCARD, DEL" : "GET, DEL, SET, PTTL, PEXPIRE";
+        within = reads ? "GET, ZSCORE, TIME, ZCARD, ZRANGE, ZREM, DEL, PTTL, PEXPIRE"
+                       : "GET, DEL, SET, PTTL, PEXPIRE";
     return std::string(c.words.whole_script ? "EVAL (" : "EVALSHA (") + within + ')';
 }
 

@@ -106,15 +106,24 @@ inline constexpr std::string_view open_turn =
     "call('del',KEYS[1]) "
     "if try('get',T)=='wait' then try('set',T,'open','px',ARGV[2]) end ";
 
-/// ARGV: the token, and how long the turn is. The last reader deletes the key.
+/// Who waits for the key hears of it.
+inline constexpr std::string_view touch =
+    "local l=call('pttl',KEYS[1]) if l>0 then call('pexpire',KEYS[1],l) end ";
+
+/// ARGV: the token, and how long the turn is. The last reader deletes the key. A writer that waits
+/// was told the time of the reader that has the most. If that one leaves, the writer asks again:
+/// the others may be dead.
 inline constexpr std::string_view read_release_begin = "if v==ARGV[1] then ";
 inline constexpr std::string_view read_release_end =
     "return 1 end local s=call('zscore',R,ARGV[1]) if not s then return 0 end ";
 inline constexpr std::string_view leave =
     "local alive=tonumber(s)>now and 1 or 0 "
     "if v==mark and call('zcard',R)==1 then call('del',KEYS[1],R) return alive end "
+    "local m=try('zrange',R,-1,-1)[1] "
     "call('zrem',R,ARGV[1]) try('zremrangebyscore',R,'-inf',now) if v~=mark then return 0 end "
-    "if call('zcard',R)==0 then call('del',KEYS[1]) end return alive";
+    "if call('zcard',R)==0 then call('del',KEYS[1]) "
+    "elseif m==ARGV[1] and try('get',I) then ";
+inline constexpr std::string_view leave_end = "end return alive";
 
 //
 // Writers
@@ -135,8 +144,8 @@ inline constexpr std::string_view write_release_begin = "local ours=v==ARGV[1] i
 inline constexpr std::string_view withdraw =
     "end if try('get',I)==ARGV[3] then call('del',I) "
     "if not v then try('set',KEYS[1],mark,'px',1) try('del',KEYS[1]) "
-    "elseif v==mark then local l=call('pttl',KEYS[1]) "
-    "if l>0 then call('pexpire',KEYS[1],l) end end end return ours and 1 or 0";
+    "elseif v==mark then ";
+inline constexpr std::string_view write_release_end = "end end return ours and 1 or 0";
 
 } // namespace read_write_parts
 
@@ -162,7 +171,7 @@ inline constexpr auto read_raise_script =
 inline constexpr auto read_release_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::read_release_begin,
            read_write_parts::open_turn, read_write_parts::read_release_end, read_write_parts::clock,
-           read_write_parts::leave>::text;
+           read_write_parts::leave, read_write_parts::touch, read_write_parts::leave_end>::text;
 
 inline constexpr auto write_acquire_script =
     joined<read_write_parts::start, read_write_parts::unless_free, read_write_parts::look_there,
@@ -174,7 +183,8 @@ inline constexpr auto write_fenced_acquire_script =
            read_write_parts::write_end, read_write_parts::block_end, fenced_acquire_script>::text;
 inline constexpr auto write_release_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::write_release_begin,
-           read_write_parts::open_turn, read_write_parts::withdraw>::text;
+           read_write_parts::open_turn, read_write_parts::withdraw, read_write_parts::touch,
+           read_write_parts::write_release_end>::text;
 
 } // namespace holdfast::redis
 
