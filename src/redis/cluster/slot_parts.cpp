@@ -152,7 +152,7 @@ void gathered_command::take(slot_part& part, answer const& a) noexcept {
         auto const known = a.verdict == verdict::yes;
         if (known) r.answer.ttl_known = a.ttl_known;
         if (known) r.answer.ttl_left = a.ttl_left;
-        r.answer.push_follows = known && a.push_follows;
+        r.answer.push_follows = a.push_follows;
     } else if (!raising_) {
         note(r, a);
         refused_ = refused_ || a.verdict == verdict::no;
