@@ -32,8 +32,9 @@ inline constexpr std::size_t max_connection_name_size = 255;
 inline constexpr unsigned max_replicas = 32;
 /// For client_options::replicas: as many as the primary lists.
 inline constexpr unsigned all_replicas = 0xffff'ffff;
-/// The largest handover_limit: a fence has room for that many leases of one tenure.
-inline constexpr unsigned max_handover_limit = 100;
+/// The largest handover_limit: a fence has room for that many leases of one tenure, and for the
+/// readers after them.
+inline constexpr unsigned max_handover_limit = 99;
 
 /// A text of up to `Max` bytes that is kept in place, so the options own it, and a function may
 /// build them from strings of its own and return them. Of a longer text it keeps the first `Max`
@@ -284,7 +285,7 @@ struct lock_options {
     /// lease goes to the next waiter of this process in memory (a *hand-over*), until this limit
     /// gives other processes their turn. The limit does not end a tenure that is younger than its
     /// own acquire took on the servers. To pass a key on takes as long again. Leases may be shorter
-    /// than that. A tenure with fences serves 100 leases at most. 1 switches hand-overs off. 1 to
+    /// than that. A tenure with fences serves 99 leases at most. 1 switches hand-overs off. 1 to
     /// max_handover_limit.
     unsigned handover_limit = 64;
     /// How long after its grant a tenure may serve further leases. Zero switches that off. 0 to 60

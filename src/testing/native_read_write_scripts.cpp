@@ -28,10 +28,13 @@ bool is_mark(reply const& r) {
 /// The keys beside the lock's, and what is at that.
 struct situation {
     explicit situation(script_run& run)
+        : situation(run, run.key(run.key_count() - 2), run.key(run.key_count() - 1)) {}
+    /// Of a script with fewer keys.
+    situation(script_run& run, std::string const& its_readers, std::string const& its_intent)
         : s(run)
         , key(run.key(1))
-        , readers(run.key(run.key_count() - 2))
-        , intent(run.key(run.key_count() - 1))
+        , readers(its_readers)
+        , intent(its_intent)
         , turn(run.last_key())
         , value(run.try_call({"get", key})) {}
 
@@ -195,7 +198,7 @@ reply read_acquire_with_fence(script_run& s) {
 }
 
 reply read_extend(script_run& s) {
-    situation const at(s);
+    situation const at(s, s.last_key(), s.last_key());
     clock_reading const clock(s);
     if (!is_held(at, clock.now)) return reply::integer(0);
     clear(at, at.is_shared() ? 0 : at.count_readers());

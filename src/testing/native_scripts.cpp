@@ -376,7 +376,7 @@ std::span<native_script const> native_scripts() {
         make(text::set_inspect_script, 1, 2, inspect_set, true),
         make(text::read_acquire_script, 4, 4, read_acquire),
         make(text::read_fenced_acquire_script, 5, 6, read_acquire_with_fence),
-        make(text::read_extend_script, 4, 2, read_extend),
+        make(text::read_extend_script, 2, 2, read_extend),
         make(text::read_raise_script, 5, 3, read_raise),
         make(text::read_release_script, 4, 2, read_release),
         make(text::write_acquire_script, 4, 4, write_acquire),

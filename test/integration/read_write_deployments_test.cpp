@@ -206,6 +206,25 @@ BOOST_AUTO_TEST_CASE(in_a_cluster_while_the_slot_moves) {
     });
 }
 
+// Of the keys beside the lock's there may be none, and a slot may stay half moved for long.
+BOOST_AUTO_TEST_CASE(leases_go_on_in_a_slot_that_stays_half_moved) {
+    on_clusters([](cluster_group& cluster) {
+        auto const slot = cluster.slot_of("k");
+        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
+        test_client one(address_of(cluster));
+        auto read = reads(one);
+        slot_migration moving(cluster, {slot, slot}, from, to);
+        moving.begin();
+        BOOST_TEST(!one.extend(read));
+        moving.move_keys();
+        BOOST_TEST(!one.extend(read));
+        BOOST_TEST(!one.extend(read));
+        moving.claim();
+        moving.end();
+        BOOST_TEST(one.releases(read));
+    });
+}
+
 // The keys beside the lock's go with it.
 BOOST_AUTO_TEST_CASE(a_slot_moves_while_readers_hold_and_a_writer_waits) {
     on_clusters([](cluster_group& cluster) {

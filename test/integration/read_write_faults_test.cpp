@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -320,6 +321,30 @@ BOOST_AUTO_TEST_CASE(a_writer_of_the_process_hears_of_the_end_of_a_dead_reader) 
     (void)redis_cli(servers[0]).command({"ZADD", readers_of_k, "5", held.token().value});
     BOOST_TEST(!client.releases(held));
     check_gets(client, writer);
+}
+
+// A withdrawal writes the key, and the server tells its own client nothing more of it.
+BOOST_AUTO_TEST_CASE(who_watches_hears_of_the_key_after_a_writer_of_the_client_gave_up) {
+    fleet servers(1);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto held = reads(two);
+    std::vector<key_report> told;
+    std::function<void(error, key_report)> const next = [&](error const& e, key_report r) {
+        if (e) return;
+        told.push_back(r);
+        one.locks.wait_change("k", told.back(), next);
+    };
+    one.locks.wait_change("k", {}, next);
+    attempt writer;
+    writer.start(page(one).write());
+    auto const notes = [&] { return !told.empty() && told.back().writer.has_value(); };
+    BOOST_REQUIRE(one.until(notes));
+    writer.signal.emit(asio::cancellation_type::terminal);
+    BOOST_REQUIRE(one.until([&] { return writer.done && !notes(); }));
+    BOOST_TEST(two.releases(held));
+    // Long before the watch asks by itself.
+    BOOST_TEST(one.until([&] { return told.back().state == key_state::free; }, 5s));
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_writer_blocks_for_its_ttl) {

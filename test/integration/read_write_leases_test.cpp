@@ -371,6 +371,46 @@ BOOST_AUTO_TEST_CASE(readers_are_extended_while_one_of_them_wants_it) {
     check_nothing_left(client, servers);
 }
 
+// The first one wanted no more extensions, so there was none when the second one came.
+BOOST_AUTO_TEST_CASE(a_reader_that_joins_late_is_extended) {
+    fleet servers(3);
+    test_client client(servers);
+    auto const lock = page(client, {.ttl = renewed_ttl}).read();
+    auto first = hold(client, lock);
+    auto asked = false;
+    first.extend_while([&] {
+        asked = true;
+        return false;
+    });
+    BOOST_REQUIRE(client.until([&] { return asked; }));
+    auto second = hold(client, lock);
+    BOOST_TEST(second.token().value == first.token().value);
+    BOOST_TEST(client.renews(2));
+    BOOST_TEST(first.held());
+    BOOST_TEST(second.held());
+    BOOST_TEST(client.releases(second));
+    BOOST_TEST(client.releases(first));
+    check_nothing_left(client, servers);
+}
+
+// One of them has left the key to its ttl, and so did the tenure.
+BOOST_AUTO_TEST_CASE(nobody_joins_readers_who_leave_the_key) {
+    fleet servers(1);
+    test_client client(servers);
+    attempt a, b;
+    a.start(page(client).read());
+    b.start(page(client).read());
+    BOOST_REQUIRE(client.until([&] { return a.done && b.done; }));
+    BOOST_TEST(a.held.token().value == b.held.token().value);
+    b.held.detach();
+    auto late = reads(client);
+    BOOST_TEST(late.token().value != a.held.token().value);
+    BOOST_TEST(client.releases(late));
+    BOOST_TEST(client.releases(a.held));
+    BOOST_TEST(readers_at(servers[0]) == 1);
+    redis_cli(servers[0]).flush();
+}
+
 BOOST_AUTO_TEST_CASE(all_that_share_hear_of_the_loss) {
     fleet servers(3);
     test_client client(servers);
@@ -658,7 +698,7 @@ BOOST_AUTO_TEST_CASE(a_reader_is_above_all_writers_before_it_however_often_they_
     fleet servers(1);
     test_client client(servers);
     lock_options const often{
-        .ttl = 60s, .fencing = true, .handover_limit = 100, .handover_time = 60s};
+        .ttl = 60s, .fencing = true, .handover_limit = max_handover_limit, .handover_time = 60s};
     // The clocks are behind the counter, so the next number is by one greater.
     set_counters(servers, std::to_string(number_now() + minute));
     auto const writer = page(client, often).write();
@@ -895,6 +935,21 @@ BOOST_AUTO_TEST_CASE(a_client_that_ends_gives_all_back) {
             BOOST_TEST(
                 has_no_locks(each, [&](auto const& none) { return run_until(context, none); }));
     }
+}
+
+// The leak checker sees what it keeps.
+BOOST_AUTO_TEST_CASE(a_context_ends_while_a_writer_waits) {
+    fleet servers(3);
+    test_client other(servers);
+    auto held = reads_everywhere(other, servers);
+    attempt writer;
+    {
+        test_client client(servers);
+        writer.start(page(client).write());
+        BOOST_REQUIRE(is_noted(client, servers));
+    }
+    BOOST_TEST(!writer.done);
+    BOOST_TEST(other.releases(held));
 }
 
 // Destroyed with everything under way; keys go with their ttl.

@@ -61,7 +61,8 @@ public:
                    {token, ms(ttl), hint, "60000", us, how});
     }
     reply extend(std::string const& token, milliseconds ttl = 20s) {
-        return run(redis::read_extend_script, false, {token, ms(ttl)});
+        return cli.command(
+            {"EVAL", std::string(redis::read_extend_script), "2", key, readers, token, ms(ttl)});
     }
     reply raise(std::string const& token, std::string const& number,
                 std::string const& ttl = "60000") {

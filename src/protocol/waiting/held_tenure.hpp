@@ -43,6 +43,8 @@ struct attempt {
         return adopts || w.adopts ? adopts && made_for == &w : suits(w);
     }
 
+    /// Whether a refusal tells the time to live of the key, and not of a reader or of a note.
+    bool hears_expiry() const { return !shared && !writes; }
     /// Whether `w` waits for what this try has found in the way.
     bool asks_as(waiter const& w) const { return w.shared == shared && w.notes == notes; }
 
@@ -73,7 +75,7 @@ public:
                     duration longest) const {
         return held() && !empty() && may_try() && front().ttl <= ttl && !try_.shared &&
                !front().shared && front().writes == try_.writes &&
-               (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
+               (try_.fenced ? leases_ < exclusive_leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
                Rules::suffices(left, front().ttl, front().renewed);

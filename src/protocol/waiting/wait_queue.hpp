@@ -203,8 +203,10 @@ public:
         rechecks_.begin(now);
         front().notes ? rechecks_.keep_note(now, front().ttl, pace_.round_trip())
                       : rechecks_.forget_note();
+        if (!try_.hears_expiry()) tracker_.keeps_promise(arbiter_);
         tracker_.asked_again(try_.begun, now, arbiter_, left);
         will_push ? tracker_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
+        if (!try_.hears_expiry()) tracker_.keeps_promise(arbiter_);
         if (line_.fair()) tracker_.stands_in_line(Rules::reservation(longest_pause));
         if (left && *left < duration::zero()) {
             // The key went between the SET and the PTTL. If that happens again, the pauses grow.
@@ -316,9 +318,7 @@ public:
     /// Too few instances are left for a quorum. If not enough are back by `until`, the waiters are
     /// notified. Until then the queue does not try.
     void outage(time_point until) {
-        if (phase_ != phase::waiting || awaits_ == awaits::instances) return;
-        awaits_ = awaits::instances;
-        wake_ = until;
+        if (phase_ == phase::waiting && !in_outage()) failed_in_outage(until);
     }
     /// Too few instances are left for the try. The next one is at `until`, or when enough are back.
     void failed_in_outage(time_point until) {

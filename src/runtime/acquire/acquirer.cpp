@@ -400,7 +400,8 @@ void acquirer::forget(active_tenure& t) noexcept {
 
 void acquirer::abandon() noexcept {
     for (auto& t : turns_) t.give_back();
-    queues_.for_each([](queue& q) { auto const lock = std::move(q.lock); });
+    queues_.for_each(
+        [](queue& q) { auto const lock = std::move(q.lock), noting = std::move(q.noting); });
 }
 
 void acquirer::clear() noexcept {

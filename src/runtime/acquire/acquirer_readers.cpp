@@ -11,7 +11,8 @@ namespace holdfast::runtime {
 active_tenure* acquirer::tenure_for(operation const& op, active_queue* q) const {
     if (q == nullptr || !q->machine.held()) return nullptr;
     auto const& t = *q->tenure;
-    if (t.lease == nullptr || t.machine.phase() != protocol::tenure_phase::held) return nullptr;
+    if (t.lease == nullptr || t.leaves_key || t.machine.phase() != protocol::tenure_phase::held)
+        return nullptr;
     auto const now = turn_.time();
     return q->machine.shares(op, now, t.machine.valid_until() - now) ? q->tenure.get() : nullptr;
 }
@@ -19,7 +20,7 @@ active_tenure* acquirer::tenure_for(operation const& op, active_queue* q) const 
 active_tenure* acquirer::rejoin(active_tenure& t, operation const& winner) {
     auto& q = *t.queue;
     auto const others = std::move(q.parted);
-    if (!t.shared || !others || others->lease == nullptr || others->alone ||
+    if (!t.shared || !others || others->lease == nullptr || others->alone || others->leaves_key ||
         others->machine.phase() != protocol::tenure_phase::held) {
         return nullptr;
     }

@@ -32,7 +32,8 @@ public:
                    redis::answer const& a) override {
         leader_.services_.turn.run([&] {
             auto const writes = !protocol::only_reads(c);
-            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown)) {
+            if ((writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown)) ||
+                may_have_written(*this, c, a.verdict)) {
                 lock->for_each_key(
                     [&](std::string_view key) { leader_.watcher_.on_own_write(instance, key); });
             }
@@ -113,7 +114,7 @@ void tenure_leader::on_won(active_tenure& t) {
     auto const served = give_lease(serving, op);
     while (auto* const next = served ? acquirer_.take_sharer(serving) : nullptr)
         (void)give_lease(serving, *next);
-    if (served) settle(&q);
+    if (served || others != nullptr) settle(&q);
     if (served && others == nullptr) return;
     // An adopted key may still be of use to its first holder.
     settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));

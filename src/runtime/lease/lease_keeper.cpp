@@ -205,6 +205,8 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
         t.machine.begin_lease(op.renewed, turn_.time(),
                               longest.count() == 0 ? protocol::duration::max() : longest);
         t.lease = &l;
+    } else if (op.renewed) {
+        t.machine.renew_again(turn_.time());
     }
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     l.fence = op.fenced ? fence_of(t) : 0;
@@ -257,10 +259,10 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end 
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
     active_tenure_ptr const t = l.tenure;
-    t->lock = l.lock; // for the release: its events are the last holder's
     auto const held = close(l, as);
     complete_waiters(l, lost ? errc::shut_down : errc::lease_released);
     auto const others = t->lease != nullptr;
+    if (!others) t->lock = l.lock; // for the release: its events are the last holder's
     if (lost) {
         events_.lost(l, held);
     } else {
@@ -336,8 +338,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     auto const& options = t->lock->options();
     if (q == nullptr || t->converted) return false; // folded: no acquire waits
     if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
-                               options.handover_limit, options.handover_time) ||
-        !leaves_fence_to_readers(*q)) {
+                               options.handover_limit, options.handover_time)) {
         return false;
     }
     auto* const next = new_lease(*t);

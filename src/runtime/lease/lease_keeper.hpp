@@ -155,7 +155,6 @@ private:
     static lease_clock::time_point leave(lease_record&) noexcept;
     bool is_wanted(active_tenure&);
     bool downgrade(lease_record&);
-    static bool leaves_fence_to_readers(active_queue&);
     static std::uint64_t fence_of(active_tenure const&);
 
     void wait_for_end(operation&, lease_clock::time_point now);

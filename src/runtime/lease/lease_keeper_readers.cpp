@@ -64,14 +64,6 @@ bool lease_keeper::downgrade(lease_record& l) {
     return true;
 }
 
-/// Whether the next waiter may have the next fence of the tenure's number: no writer has the last
-/// one, which is that of readers.
-bool lease_keeper::leaves_fence_to_readers(active_queue& q) {
-    auto const& next = q.front().as<acquire_call>();
-    return next.lock->access() == lock_access::exclusive ||
-           q.machine.handovers() + 2 < protocol::leases_per_number;
-}
-
 /// A reader's is above those of all writers with the same number or a smaller one.
 std::uint64_t lease_keeper::fence_of(active_tenure const& t) {
     auto const served = t.shared ? protocol::leases_per_number - 1 : t.queue->machine.handovers();

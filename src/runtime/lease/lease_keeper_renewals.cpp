@@ -43,7 +43,10 @@ active_queue* lease_keeper::start_extend(operation& op) {
     op.stage = operation_stage::attached;
     l.waiters.push_back(op);
     // An extension of the writer that is under way counts no more.
-    if (downgrades) return extend_for(t, t.machine.ttl()), t.queue;
+    if (downgrades) {
+        auto* const concerned = extend_for(t, t.machine.ttl());
+        return concerned != nullptr ? concerned : t.queue;
+    }
     if (call.ttl) return extend_for(t, *call.ttl);
     if (t.machine.extending()) return nullptr; // the extension under way answers both
     return apply(t, begin_extension(t));

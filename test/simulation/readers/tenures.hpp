@@ -313,8 +313,7 @@ protected:
         if (its.leaves_key) return leave_key(t);
         if (its.queued && q && local(p) < its.machine.deadline() &&
             q->hands_over(local(p), its.machine.valid_until() - local(p), its.machine.ttl(),
-                          handover_limit_, handover_time_) &&
-            leaves_fence_to_readers(*q)) {
+                          handover_limit_, handover_time_)) {
             ++seen_.handovers;
             auto& next = static_cast<actor&>(q->hand_over());
             grant(next, t);
@@ -328,10 +327,6 @@ protected:
         if (!ours || !q) return;
         q->released(local(p), its.machine.opposed());
         will_settle(p);
-    }
-    /// The last fence of a number is that of readers.
-    static bool leaves_fence_to_readers(reading::wait_queue const& q) {
-        return !q.front().writes || q.handovers() + 2 < protocol::leases_per_number;
     }
     /// Parts a tenure from its queue, which may be folded. True if it was of the queue.
     bool leave_queue(unsigned t) {

@@ -82,7 +82,8 @@ void encode_read(codec::request& request, command c, wording w, command_args con
     case command::heal:
         return encode_acquire(request, c, w, a, plain, fenced);
     case command::extend:
-        return encode_script(request, w, a, extend, a.ttl.count());
+        return extend.encode(request, w, 2, a.key, names_of(a.key, w).beside.readers,
+                             a.token.view(), a.ttl.count());
     case command::release:
         return encode_script(request, w, a, release, a.readers_turn.count());
     case command::raise:

@@ -1,5 +1,7 @@
-// The texts of the scripts for readers and writers. All have the same keys: the lock's, then the
-// fence counter if the script needs that, and `readers`, `intent` and `turn` (read_write_key.hpp).
+// The texts of the scripts for readers and writers. All but one have the same keys: the lock's,
+// then the fence counter if the script needs that, and `readers`, `intent` and `turn`
+// (read_write_key.hpp). An extension has the lock's and `readers` alone: a Cluster refuses a script
+// with a key that is not there while the slot migrates, and leases must go on.
 //
 // At the end of each script the key is the mark if and only if `readers` exists. If `readers` is
 // missing when a script begins, the server has evicted it, or somebody has deleted it. Who the
@@ -26,6 +28,9 @@ inline constexpr std::string_view names =
     "local call,try,k=redis.call,redis.pcall,#KEYS local R,I,T=KEYS[k-2],KEYS[k-1],KEYS[k] "
     "local mark='";
 inline constexpr std::string_view start = joined<names, readers_value>::text;
+inline constexpr std::string_view extend_names =
+    "local call,try,R=redis.call,redis.pcall,KEYS[2] local mark='";
+inline constexpr std::string_view start_of_extend = joined<extend_names, readers_value>::text;
 /// Most often none of the keys is there, and one command shows it.
 inline constexpr std::string_view unless_free =
     "' local v,n=false,0 if try('exists',KEYS[1],R,I,T)~=0 then ";
@@ -162,7 +167,7 @@ inline constexpr auto read_fenced_acquire_script =
            read_write_parts::admit, read_write_parts::fenced_read_end>::text;
 /// A key with our token is a writer's lease that has become a reader's.
 inline constexpr auto read_extend_script =
-    joined<read_write_parts::start, read_write_parts::look, read_write_parts::clock,
+    joined<read_write_parts::start_of_extend, read_write_parts::look, read_write_parts::clock,
            read_write_parts::compare, read_write_parts::count_readers, read_write_parts::clear,
            read_write_parts::admit, read_write_parts::plain_read_end>::text;
 inline constexpr auto read_raise_script =

@@ -464,4 +464,30 @@ BOOST_AUTO_TEST_CASE(no_try_is_inherited_between_a_writer_and_an_exclusive_lock)
     BOOST_TEST((next(1ms) == queue_effect::cancel_try));
 }
 
+// It is told how long a note, a turn or a reader lasts. These change and the key does not, so there
+// is nothing to push.
+BOOST_AUTO_TEST_CASE(another_time_than_before_is_no_missed_push) {
+    for (auto* const first : {&plain, &reader, &writer}) {
+        for (auto* const w : {&reader, &writer, &plain}) {
+            if (first == &plain && w == &plain) continue;
+            forget();
+            waiting(*first);
+            auto& next_one = w == first ? (w == &reader ? other : second) : *w;
+            BOOST_REQUIRE(q.join(next_one));
+            q.leave(*first);
+            auto now = 10ms;
+            auto follows = next(now);
+            while (follows == queue_effect::none) {
+                now = std::chrono::ceil<std::chrono::milliseconds>(*q.wake() - at(0ms));
+                follows = next(now);
+            }
+            if (follows == queue_effect::try_all) continue;
+            BOOST_REQUIRE(follows == queue_effect::try_arbiter);
+            q.try_begun(at(now), 1);
+            refused(now + 2ms, true, ttl / 2);
+            BOOST_TEST((q.take_breach() == breach::none));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -193,7 +193,8 @@ BOOST_AUTO_TEST_CASE(the_commands_of_a_held_lease) {
         all.insert(all.end(), more.begin(), more.end());
         return all;
     };
-    check_words(words_of(read_key, command::extend, {}, page()), with({"10000"}));
+    check_words(words_of(read_key, command::extend, {}, page()),
+                {"EVALSHA", "2", "page:7", "{page:7}:readers", "0123456789abcdef", "10000"});
     check_words(words_of(read_key, command::release, {}, page()), with({"15"}));
     check_words(words_of(write_key, command::release, {}, page()), with({"15", "app:me"}));
     check_words(words_of(read_key, command::raise, {}, fenced_page()),
