@@ -154,11 +154,12 @@ public:
     /// (see fence_gate.hpp), and so it rejects late holders. Below 2^53, so scripts and JSON
     /// represent it exactly. No I/O.
     ///
-    /// No two leases on a key have one fence. A lease that was acquired from the instances has a
-    /// greater fence than all that were given before its first request was sent. Clocks, pauses and
-    /// networks do not matter, as long as the instances keep their counters. A lease that was
-    /// handed on in this process has the next fence after its predecessor's. If its predecessor was
-    /// a late holder already, the resource rejects both. doc/safety.md has the assumptions.
+    /// No two leases on a key have one fence, but for readers between the same two writers. A lease
+    /// that was acquired from the instances has a greater fence than all that were given before its
+    /// first request was sent. Clocks, pauses and networks do not matter, as long as the instances
+    /// keep their counters. A lease that was handed on in this process has the next fence after its
+    /// predecessor's. If its predecessor was a late holder already, the resource rejects both.
+    /// doc/safety.md has the assumptions.
     std::uint64_t fence() const noexcept { return share_ ? share_->data()->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The
