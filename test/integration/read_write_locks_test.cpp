@@ -2,6 +2,7 @@
 #include "integration/client_group.hpp"
 #include "integration/foreign_client.hpp"
 #include "integration/readers_writers.hpp"
+#include "support/proxy.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/cancellation_type.hpp>
@@ -698,7 +699,9 @@ BOOST_AUTO_TEST_CASE(the_note_of_a_process_stays_while_one_of_its_writers_waits)
 // the note goes.
 BOOST_AUTO_TEST_CASE(the_note_that_a_winner_leaves_to_the_next_writer_is_withdrawn) {
     fleet servers(3);
-    test_client one(servers), two(servers);
+    proxy first_wire(servers[0]), second_wire(servers[1]);
+    test_client one(servers);
+    test_client two({first_wire.url(), second_wire.url(), servers[2].url()});
     one.runs_with(two);
     teach(one, servers);
     auto held = reads_everywhere(one, servers);
@@ -708,6 +711,8 @@ BOOST_AUTO_TEST_CASE(the_note_that_a_winner_leaves_to_the_next_writer_is_withdra
     BOOST_REQUIRE(is_noted(two, servers));
     redis_cli last(servers[2]);
     (void)last.command({"ZADD", readers_of_k, "99999999999999", "another"});
+    // The refusal comes before the grants.
+    for (auto* const wire : {&first_wire, &second_wire}) wire->delay_replies(100ms);
     BOOST_TEST(one.releases(held));
     BOOST_REQUIRE(two.until([&] { return first.done; }));
     BOOST_TEST(last.exists(intent_on_k));
