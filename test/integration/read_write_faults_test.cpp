@@ -522,7 +522,7 @@ BOOST_AUTO_TEST_CASE(a_note_that_is_left_late_is_withdrawn) {
         auto held = reads_everywhere(one, servers);
         attempt writer;
         servers[0].freeze();
-        writer.start(page(two, {.ttl = 20s}).write());
+        writer.start(page(two).write());
         BOOST_REQUIRE(waits(two));
         // The release of the reader comes to the server behind the writer's try.
         held.release([](release_result) {});
