@@ -304,7 +304,8 @@ BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_for_no_longer_than_its_ttl) {
     BOOST_TEST(!one.extend(held));
     // However long others go on, the dead one does not.
     BOOST_TEST(one.releases(held));
-    BOOST_REQUIRE(two.until([&] { return writer.done; }));
+    // Long before the writer asks by itself.
+    BOOST_REQUIRE(two.until([&] { return writer.done; }, 10s));
     check_gets(two, writer);
     check_nothing_left(two, servers);
     check_nothing_left(one, servers);
@@ -320,6 +321,8 @@ BOOST_AUTO_TEST_CASE(a_writer_of_the_process_hears_of_the_end_of_a_dead_reader) 
     BOOST_REQUIRE(waits_for_push(client, servers));
     (void)redis_cli(servers[0]).command({"ZADD", readers_of_k, "5", held.token().value});
     BOOST_TEST(!client.releases(held));
+    // Long before the writer asks by itself.
+    BOOST_REQUIRE(client.until([&] { return writer.done; }, 10s));
     check_gets(client, writer);
 }
 
@@ -341,9 +344,9 @@ BOOST_AUTO_TEST_CASE(who_watches_hears_of_the_key_after_a_writer_of_the_client_g
     auto const notes = [&] { return !told.empty() && told.back().writer.has_value(); };
     BOOST_REQUIRE(one.until(notes));
     writer.signal.emit(asio::cancellation_type::terminal);
-    BOOST_REQUIRE(one.until([&] { return writer.done && !notes(); }));
-    BOOST_TEST(two.releases(held));
     // Long before the watch asks by itself.
+    BOOST_REQUIRE(one.until([&] { return writer.done && !notes(); }, 5s));
+    BOOST_TEST(two.releases(held));
     BOOST_TEST(one.until([&] { return told.back().state == key_state::free; }, 5s));
 }
 
