@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_killed_reader_blocks_for_no_longer_than_its_ttl) {
     // However long others go on, the dead one does not.
     BOOST_TEST(one.releases(held));
     // Long before the writer asks by itself.
-    BOOST_REQUIRE(two.until([&] { return writer.done; }, 10s));
+    BOOST_REQUIRE(two.until([&] { return writer.done; }, 5s));
     check_gets(two, writer);
     check_nothing_left(two, servers);
     check_nothing_left(one, servers);
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(a_writer_of_the_process_hears_of_the_end_of_a_dead_reader) 
     (void)redis_cli(servers[0]).command({"ZADD", readers_of_k, "5", held.token().value});
     BOOST_TEST(!client.releases(held));
     // Long before the writer asks by itself.
-    BOOST_REQUIRE(client.until([&] { return writer.done; }, 10s));
+    BOOST_REQUIRE(client.until([&] { return writer.done; }, 5s));
     check_gets(client, writer);
 }
 

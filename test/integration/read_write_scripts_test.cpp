@@ -854,6 +854,14 @@ BOOST_AUTO_TEST_CASE(who_waits_hears_of_the_key) {
             reader.is_refused(reads, whole, others);
             check_number(c.extend("me"), 1);
             BOOST_TEST(reader.hears_of_the_key());
+            // The reader with the most time leaves, and those that stay may be dead.
+            c.admin.flush();
+            check_number(c.read("first"), 1);
+            check_number(c.read("second", 40s), 1);
+            writer.is_refused(writes, whole, others);
+            c.admin.set(intent, others, 20s);
+            check_number(c.leave("second"), 1);
+            BOOST_TEST(writer.hears_of_the_key());
             // The readers take their turn.
             c.admin.flush();
             c.admin.set(turn, "open", 20s);
