@@ -117,8 +117,10 @@ public:
         for (std::size_t i = 0; i < count; ++i)
             all_.push_back(std::make_unique<sentinel>(*this, i));
     }
-    /// Each one's thread answers until it is destroyed, and an answer names the others.
-    ~fake_sentinels() { fall_silent(); }
+    /// The answer of a sentinel names the others.
+    ~fake_sentinels() {
+        for (auto const& s : all_) s->wire.stop();
+    }
     fake_sentinels(fake_sentinels const&) = delete;
     fake_sentinels& operator=(fake_sentinels const&) = delete;
 
