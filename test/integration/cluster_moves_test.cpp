@@ -54,6 +54,7 @@ void with_each_migration(std::function<void(cluster_group&, migrate const&)> con
 cluster_group_options three_primaries() {
     cluster_group_options options;
     options.replicas = 0;
+    options.node_timeout = 10s; // no node is down, however slow the machine is
     return options;
 }
 

@@ -117,6 +117,12 @@ public:
         for (std::size_t i = 0; i < count; ++i)
             all_.push_back(std::make_unique<sentinel>(*this, i));
     }
+    /// The answer of a sentinel names the others.
+    ~fake_sentinels() {
+        for (auto const& s : all_) s->wire.stop();
+    }
+    fake_sentinels(fake_sentinels const&) = delete;
+    fake_sentinels& operator=(fake_sentinels const&) = delete;
 
     /// All name this server from now on.
     void name(server const& primary, std::uint64_t epoch) {

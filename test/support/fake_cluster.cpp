@@ -27,6 +27,11 @@ fake_cluster::fake_cluster(std::size_t size, hook answers)
     }
 }
 
+// The answer of a node names the others.
+fake_cluster::~fake_cluster() {
+    for (auto const& n : nodes_) n->stop();
+}
+
 std::string fake_cluster::url() const {
     std::string text = "redis+cluster://";
     for (auto const& n : nodes_) text += (n == nodes_.front() ? "" : ",") + n->address();

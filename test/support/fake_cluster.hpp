@@ -26,6 +26,9 @@ public:
     using hook = std::function<std::optional<std::string>(std::size_t node, command_line const&)>;
 
     explicit fake_cluster(std::size_t size, hook answers = {});
+    ~fake_cluster();
+    fake_cluster(fake_cluster const&) = delete;
+    fake_cluster& operator=(fake_cluster const&) = delete;
 
     [[nodiscard]] std::string url() const;
     [[nodiscard]] std::size_t size() const noexcept { return nodes_.size(); }

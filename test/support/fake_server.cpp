@@ -99,7 +99,8 @@ public:
                       [this](pollfd const* polled) { handle(polled); });
     }
 
-    ~engine() { thread_.stop(); }
+    ~engine() { stop(); }
+    void stop() { thread_.stop(); }
     engine(engine const&) = delete;
     engine& operator=(engine const&) = delete;
 
@@ -332,6 +333,9 @@ void fake_server::push(std::string const& bytes) {
 }
 void fake_server::cut() {
     engine_->cut();
+}
+void fake_server::stop() {
+    engine_->stop();
 }
 
 std::size_t fake_server::count(std::string_view name) const {

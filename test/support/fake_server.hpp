@@ -77,6 +77,9 @@ public:
     void push(std::string const& bytes);
     // Closes every connection; new ones are accepted.
     void cut();
+    // Answers nothing from now on; its script does not run any more. For scripts that use other
+    // fakes: all are stopped before the first one is destroyed.
+    void stop();
 
 private:
     class engine;
