@@ -16,6 +16,7 @@
 #include <array>
 #include <exception>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -34,50 +35,62 @@ constexpr std::array access_names{"exclusive", "read", "write"};
 constexpr unsigned distinct_keys = 500;
 constexpr unsigned many = 100;
 
-enum class writer_kind {
-    none,
-    write,
-    plain, ///< an exclusive lock on the key: it leaves no note for the readers
+/// Clients whose readers want one key, and clients that write there.
+struct crowd {
+    unsigned clients, readers; ///< how many clients, and the readers of each
+    std::chrono::microseconds readers_rest;
+    unsigned writers; ///< each is a client of its own
+    std::chrono::microseconds writers_rest;
+    bool plain; ///< an exclusive lock on the key: it leaves no note for the readers
 };
 
-/// Clients whose readers want one key, and a client that writes there now and then.
-class readers_and_writer {
+class readers_and_writers {
 public:
-    static constexpr unsigned clients = 4, readers = 8;
-
-    readers_and_writer(test::fleet const& servers, readers_settings const& s) {
+    readers_and_writers(test::fleet const& servers, readers_settings const& s, crowd const& c)
+        : crowd_(c)
+        , reads_of_(std::size_t{c.clients} * c.readers) {
         auto const names = servers.addresses();
         std::vector<address> const all(names.begin(), names.end());
-        for (unsigned i = 0; i <= clients; ++i)
+        lock_options const options{.ttl = s.ttl};
+        for (unsigned i = 0; i < c.clients + c.writers; ++i) {
             clients_.push_back(std::make_unique<client>(context_.get_executor(), all, s.options));
-        for (auto const& c : clients_)
-            locks_.push_back(c->make_read_write_lock("bench:readers", {.ttl = s.ttl}));
-        plain_.push_back(clients_.back()->make_lock("bench:readers", {.ttl = s.ttl}));
+            auto& from = *clients_.back();
+            if (c.plain && i >= c.clients) {
+                locks_.push_back(from.make_lock("bench:readers", options));
+            } else {
+                auto const on = from.make_read_write_lock("bench:readers", options);
+                locks_.push_back(i < c.clients ? on.read() : on.write());
+            }
+        }
     }
 
-    void run(std::chrono::duration<double> how_long, writer_kind writer, unsigned seed) {
-        writer_waits_ = {};
-        reads_ = writes_ = 0;
+    void run(std::chrono::duration<double> how_long, unsigned seed) {
+        writers_wait_ = readers_wait_ = {};
+        std::ranges::fill(reads_of_, 0);
+        writes_ = 0;
         end_ = clock::now() + std::chrono::duration_cast<clock::duration>(how_long);
-        running_ = clients * readers + (writer != writer_kind::none ? 1 : 0);
+        auto const readers = static_cast<unsigned>(reads_of_.size());
+        running_ = readers + crowd_.writers;
         auto const ended = [this](std::exception_ptr e) {
             if (e) std::rethrow_exception(e);
             if (--running_ == 0) context_.stop();
         };
-        auto const all = running_; // the writer is the last
-        for (unsigned i = 0; i < all; ++i) {
-            auto const reads = i < clients * readers;
-            auto const& of = locks_[reads ? i % clients : clients];
-            auto const& writes = writer == writer_kind::plain ? plain_.front() : of.write();
-            asio::co_spawn(context_, reads ? read(of.read(), seed * 1'000 + i) : write(writes),
-                           ended);
-        }
+        for (unsigned i = 0; i < readers; ++i)
+            asio::co_spawn(
+                context_, read(locks_[i % crowd_.clients], reads_of_[i], seed * 10'000 + i), ended);
+        for (unsigned i = 0; i < crowd_.writers; ++i)
+            asio::co_spawn(context_, write(locks_[crowd_.clients + i]), ended);
         context_.restart();
         context_.run();
     }
 
-    latency& writer_waits() { return writer_waits_; }
-    unsigned reads() const { return reads_; }
+    latency& writers_wait() { return writers_wait_; }
+    latency& readers_wait() { return readers_wait_; }
+    std::uint64_t reads() const {
+        return std::accumulate(reads_of_.begin(), reads_of_.end(), std::uint64_t{});
+    }
+    /// Of the reader that had the fewest turns.
+    unsigned fewest_reads() const { return *std::ranges::min_element(reads_of_); }
     unsigned writes() const { return writes_; }
     unsigned violations() const { return violations_; }
 
@@ -86,23 +99,25 @@ private:
 #ifndef __clang__ // g++ 12 takes the frames of coroutines for memory of another kind
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
-    asio::awaitable<void> read(lock const& on, unsigned seed) {
+    asio::awaitable<void> read(lock const& on, unsigned& reads, unsigned seed) {
         std::mt19937 random(seed);
         std::uniform_int_distribution<int> section(500, 1'500); // microseconds
         asio::steady_timer timer(context_);
         while (clock::now() < end_) {
+            auto const begun = clock::now();
             auto r = co_await on.acquire(asio::as_tuple);
             auto& [failure, held] = r;
             if (failure) continue;
+            readers_wait_.record(clock::now() - begun);
             ++reading_;
             violations_ += writing_;
             timer.expires_after(std::chrono::microseconds(section(random)));
             co_await timer.async_wait(asio::deferred);
             --reading_;
-            ++reads_;
+            ++reads;
             auto const released = co_await held.release();
             (void)released;
-            timer.expires_after(500us);
+            timer.expires_after(crowd_.readers_rest);
             co_await timer.async_wait(asio::deferred);
         }
     }
@@ -110,14 +125,14 @@ private:
     asio::awaitable<void> write(lock const& on) {
         asio::steady_timer timer(context_);
         while (clock::now() < end_) {
-            timer.expires_after(10ms);
+            timer.expires_after(crowd_.writers_rest);
             co_await timer.async_wait(asio::deferred);
             auto const begun = clock::now();
             auto r = co_await on.acquire(asio::as_tuple);
             auto& [failure, held] = r;
             if (failure) continue;
-            writer_waits_.record(clock::now() - begun);
-            violations_ += reading_;
+            writers_wait_.record(clock::now() - begun);
+            violations_ += reading_ + writing_;
             writing_ = 1;
             timer.expires_after(500us);
             co_await timer.async_wait(asio::deferred);
@@ -130,13 +145,14 @@ private:
 
 #pragma GCC diagnostic pop
 
+    crowd crowd_;
     asio::io_context context_{1};
     std::vector<std::unique_ptr<client>> clients_;
-    std::vector<read_write_lock> locks_;
-    std::vector<lock> plain_;
+    std::vector<lock> locks_; ///< one of each client
     clock::time_point end_{};
-    latency writer_waits_;
-    unsigned running_ = 0, reads_ = 0, writes_ = 0, violations_ = 0, reading_ = 0, writing_ = 0;
+    latency writers_wait_, readers_wait_;
+    std::vector<unsigned> reads_of_;
+    unsigned running_ = 0, writes_ = 0, violations_ = 0, reading_ = 0, writing_ = 0;
 };
 
 class readers_run {
@@ -153,6 +169,7 @@ public:
         r["throughput"] = free_keys(many);
         r["second_reader"] = second_reader();
         r["readers_and_writer"] = contended();
+        r["nobody_rests"] = nobody_rests();
         return r;
     }
 
@@ -238,32 +255,72 @@ private:
         return r;
     }
 
+    /// Four clients of readers, without a writer, with one that writes every 10 ms, and with an
+    /// exclusive lock in its place.
     json::object contended() {
-        readers_and_writer all(servers_, settings_);
-        all.run(500ms, writer_kind::write, 0);
+        crowd c{4, 8, 500us, 0, 10ms, false};
+        readers_and_writers alone(servers_, settings_, c);
+        c.writers = 1;
+        readers_and_writers beside(servers_, settings_, c);
+        c.plain = true;
+        readers_and_writers beside_plain(servers_, settings_, c);
+        beside.run(500ms, 0);
         series of;
         for (unsigned round = 1; round <= settings_.rounds; ++round) {
-            all.run(turn_, writer_kind::none, round);
-            auto const alone = all.reads() / settings_.round_seconds;
-            all.run(turn_, writer_kind::write, round);
-            auto const beside = all.reads() / settings_.round_seconds;
-            of.add("reads_per_s_without_writer", alone);
-            of.add("reads_per_s", beside);
-            of.add("reads_ratio", ratio(beside, alone));
-            of.add("writes_per_s", all.writes() / settings_.round_seconds);
-            of.add("writer_p50_ms", all.writer_waits().percentile(50) / 1'000);
-            of.add("writer_p99_ms", all.writer_waits().percentile(99) / 1'000);
-            all.run(turn_, writer_kind::plain, round);
-            of.add("plain_writes_per_s", all.writes() / settings_.round_seconds);
-            of.add("plain_writer_p50_ms", all.writer_waits().percentile(50) / 1'000);
+            alone.run(turn_, round);
+            beside.run(turn_, round);
+            auto const reads = static_cast<double>(beside.reads()) / settings_.round_seconds;
+            auto const of_all = static_cast<double>(alone.reads()) / settings_.round_seconds;
+            of.add("reads_per_s_without_writer", of_all);
+            of.add("reads_per_s", reads);
+            of.add("reads_ratio", ratio(reads, of_all));
+            of.add("writes_per_s", beside.writes() / settings_.round_seconds);
+            of.add("writer_p50_ms", beside.writers_wait().percentile(50) / 1'000);
+            of.add("writer_p99_ms", beside.writers_wait().percentile(99) / 1'000);
+            beside_plain.run(turn_, round);
+            of.add("plain_writes_per_s", beside_plain.writes() / settings_.round_seconds);
+            of.add("plain_writer_p50_ms", beside_plain.writers_wait().percentile(50) / 1'000);
         }
-        violations += all.violations();
+        violations += beside.violations() + beside_plain.violations();
         json::object r;
         for (auto const* name :
              {"reads_per_s_without_writer", "reads_per_s", "reads_ratio", "writes_per_s",
               "writer_p50_ms", "writer_p99_ms", "plain_writes_per_s", "plain_writer_p50_ms"})
             r[name] = json_value(of[name]);
         return r;
+    }
+
+    /// 1,000 readers without a pause, of one client and of four, beside one writer and beside four
+    /// that rest for 1 ms.
+    json::array nobody_rests() {
+        json::array all;
+        for (auto const clients : {1U, 4U}) {
+            for (auto const writers : {1U, 4U}) {
+                readers_and_writers on(servers_, settings_,
+                                       {clients, 1'000 / clients, 0us, writers, 1ms, false});
+                on.run(500ms, 0);
+                series of;
+                for (unsigned round = 1; round <= settings_.rounds; ++round) {
+                    on.run(turn_, round);
+                    auto const reads = static_cast<double>(on.reads());
+                    of.add("reads_per_s", reads / settings_.round_seconds);
+                    of.add("fewest_reads_share", ratio(on.fewest_reads() * 1'000.0, reads));
+                    of.add("readers_p50_ms", on.readers_wait().percentile(50) / 1'000);
+                    of.add("readers_longest_ms", on.readers_wait().max() / 1'000);
+                    of.add("writes_per_s", on.writes() / settings_.round_seconds);
+                    of.add("writers_p50_ms", on.writers_wait().percentile(50) / 1'000);
+                    of.add("writers_longest_ms", on.writers_wait().max() / 1'000);
+                }
+                violations += on.violations();
+                json::object r{{"clients", clients}, {"writers", writers}};
+                for (auto const* name :
+                     {"reads_per_s", "fewest_reads_share", "readers_p50_ms", "readers_longest_ms",
+                      "writes_per_s", "writers_p50_ms", "writers_longest_ms"})
+                    r[name] = json_value(of[name]);
+                all.push_back(std::move(r));
+            }
+        }
+        return all;
     }
 
     readers_settings const& settings_;

@@ -121,6 +121,23 @@ inline void teach(test_client& c, fleet const& servers) {
     return c.sees(servers, intent_on_k, true);
 }
 
+/// Asks the only server. All earlier answers come before this one.
+inline void catch_up(test_client& c) {
+    auto done = false;
+    c.locks.inspect("k", [&](error const& e, key_report const&) {
+        BOOST_TEST(!e, e.what());
+        done = true;
+    });
+    BOOST_REQUIRE(c.until([&] { return done; }));
+}
+
+/// A writer of `c` began to wait when the client had made so many rounds. Waits until it is quiet:
+/// it has left its note at the only server, and waits there again. Before that it asks by itself.
+inline void waits_quietly(test_client& c, std::uint64_t rounds_before) {
+    BOOST_REQUIRE(c.until([&] { return c.locks.stats().rounds >= rounds_before + 4; }));
+    catch_up(c);
+}
+
 inline std::string joined(std::vector<std::string> const& names) {
     std::string all;
     for (auto const& name : names) all += name + ' ';
