@@ -544,6 +544,9 @@ BOOST_AUTO_TEST_CASE(a_note_that_is_left_late_is_withdrawn) {
     teach(one, servers);
     for (auto const released : {false, true}) {
         auto held = reads_everywhere(one, servers);
+        // This server refuses the writer later, too.
+        auto const far = std::to_string(9'000'000'000'000);
+        (void)redis_cli(servers[0]).command({"ZADD", readers_of_k, far, "another"});
         attempt writer;
         auto const scripts = scripts_at(servers[0]);
         servers[0].freeze();
@@ -557,6 +560,7 @@ BOOST_AUTO_TEST_CASE(a_note_that_is_left_late_is_withdrawn) {
         servers[0].thaw();
         BOOST_REQUIRE(two.until([&] { return scripts_at(servers[0]) >= scripts + 2; }));
         BOOST_TEST(two.sees(servers, intent_on_k, false));
+        (void)redis_cli(servers[0]).command({"DEL", "k", readers_of_k});
         if (!released) BOOST_TEST(two.releases(writer.held));
         check_only_turns_left(one, servers);
         check_only_turns_left(two, servers);
