@@ -24,8 +24,7 @@ struct readers_settings {
 /// Measures free read and write locks in turns with free exclusive locks, then a reader whose
 /// process has the lock already, then four clients of readers on one key, without and with a client
 /// that writes every 10 ms, and 1,000 readers and some writers that never stop. Figures are medians
-/// of the rounds. Adds what failed to `failed`, and
-/// readers beside a writer to `violations`.
+/// of the rounds. Adds what failed to `failed`, and readers beside a writer to `violations`.
 boost::json::object readers_result(test::fleet const&, workload&, readers_settings const&,
                                    std::uint64_t& failed, std::uint64_t& violations);
 
