@@ -637,10 +637,13 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_readers_and_writers_get_the_replies_of_a
                     break;
                 }
                 auto const& script = scripts[choose.below(scripts.size())];
-                command_line words{"EVAL", std::string(script.text), script.counts ? "5" : "4",
-                                   "k"};
+                auto const extends = script.text == redis::read_extend_script;
+                auto const* const used = extends ? "2" : script.counts ? "5" : "4";
+                command_line words{"EVAL", std::string(script.text), used, "k"};
                 if (script.counts) words.emplace_back("k:fence");
-                words.insert(words.end(), {"k:readers", "k:intent", "k:turn", choose.of(tokens)});
+                words.emplace_back("k:readers");
+                if (!extends) words.insert(words.end(), {"k:intent", "k:turn"});
+                words.push_back(choose.of(tokens));
                 if (script.acquires || !script.counts) words.push_back(some_ttl());
                 if (script.counts) {
                     std::vector<std::string> const numbers{
