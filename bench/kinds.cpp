@@ -4,6 +4,7 @@
 
 #include "json_value.hpp"
 #include "latency.hpp"
+#include "readers.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
 #include "workload.hpp"
@@ -130,6 +131,13 @@ public:
         json::array shared;
         for (auto const patience : {4U, 16U, 1'000'000U}) shared.push_back(contended(patience));
         result_["wide_and_narrow"] = std::move(shared);
+        result_["read_write"] =
+            readers_result(servers_, ours_,
+                           {.rounds = settings_.rounds,
+                            .round_seconds = settings_.round_seconds,
+                            .ttl = settings_.ttl,
+                            .options = {.thread_safe = !settings_.single_threaded}},
+                           failed_, violations_);
         result_["failed"] = failed_;
         result_["violations"] = violations_;
         return std::move(result_);

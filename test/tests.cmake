@@ -34,6 +34,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/kinds/hash_slot_of_a_key_test.cpp
     unit/protocol/waiting/key_lines_test.cpp
+    unit/runtime/keys/key_reports_test.cpp
     unit/redis/scan/key_scans_test.cpp
     unit/testing/key_searches_test.cpp
     unit/protocol/server/hello_choice_test.cpp
@@ -68,9 +69,12 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/sentinel/promotion_guard_test.cpp
     unit/protocol/waiting/push_trust_test.cpp
     unit/protocol/quarantine_test.cpp
+    unit/api/read_write_calls_test.cpp
+    unit/protocol/waiting/readers_queue_test.cpp
     unit/redis/server/reauthentication_test.cpp
     unit/protocol/server/reconnect_test.cpp
     unit/protocol/server/replica_guard_test.cpp
+    unit/redis/wire/kinds/read_write_commands_test.cpp
     unit/redis/wire/reply_reader_test.cpp
     unit/api/report_test.cpp
     unit/runtime/services/report_builder_test.cpp
@@ -95,6 +99,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/cluster/slot_parts_test.cpp
     unit/protocol/server/standstill_test.cpp
     unit/redis/net/stream_test.cpp
+    unit/redis/wire/kinds/surveys_test.cpp
     unit/protocol/tenure/tally_test.cpp
     unit/protocol/tenure/tenure_test.cpp
     unit/protocol/tenure/tenure_acquire_test.cpp
@@ -118,6 +123,7 @@ holdfast_test(simulation OPTIMISED SECONDS 0 SOURCES
     simulation/failovers_test.cpp
     simulation/fences_test.cpp
     simulation/guards_test.cpp
+    simulation/readers_test.cpp
     simulation/schedules_test.cpp
     simulation/sets_test.cpp
     simulation/wire_test.cpp)
@@ -131,7 +137,8 @@ if(TARGET holdfast_command)
         integration/command_list_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
-        integration/command_sets_test.cpp
+        integration/command_readers_test.cpp
+    integration/command_sets_test.cpp
         integration/command_watch_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES
@@ -176,6 +183,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects
     integration/combined_calls_test.cpp
     integration/periodic_test.cpp
     integration/proxies_test.cpp
+    integration/reader_reports_test.cpp
     integration/replicas_test.cpp
     integration/replicated_test.cpp
     integration/restart_load_test.cpp
@@ -207,6 +215,7 @@ holdfast_test(basics NAMED integration SOURCES
     integration/drain_test.cpp
     integration/minority_test.cpp
     integration/readiness_test.cpp
+    integration/read_write_scripts_test.cpp
     integration/refusals_test.cpp
     integration/reports_test.cpp)
 # Its own executable, with locks on several keys alone.
@@ -214,6 +223,15 @@ holdfast_test(sets NAMED integration SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL:
     integration/multi_lock_deployments_test.cpp
     integration/multi_lock_faults_test.cpp
     integration/multi_locks_test.cpp
+    integration/acl_log.cpp)
+# Its own executable, with readers and writers alone.
+holdfast_test(read_write NAMED integration SECONDS 600
+    LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/read_write_deployments_test.cpp
+    integration/read_write_faults_test.cpp
+    integration/read_write_leases_test.cpp
+    integration/read_write_locks_test.cpp
+    integration/read_write_stress_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES

@@ -14,6 +14,7 @@
 #include <holdfast/list_report.hpp>
 #include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
+#include <holdfast/read_write_lock.hpp>
 #include <holdfast/wait_limit.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -162,6 +163,14 @@ public:
     lock make_multi_lock(std::vector<std::string_view> keys,
                          lock_options const& options = {}) const;
 
+    /// Two locks on `key`: for readers, who share it, and for writers. No I/O.
+    ///
+    /// @param options  Of both. lock_options::fair must be off: writers and readers take turns
+    ///     without it.
+    /// @throws system_error  As make_lock().
+    read_write_lock make_read_write_lock(std::string_view key,
+                                         lock_options const& options = {}) const;
+
     /// Takes over a lease that another client has acquired: proves to the instances that the key
     /// has its token, and extends the key to a whole ttl from now. The new lease has the fence of
     /// the old one. It is extended, handed on and released as any other.
@@ -217,8 +226,9 @@ public:
     /// lock, and disturbs neither holders nor waiters. "Free" is never said because instances are
     /// missing: that is key_state::unknown.
     ///
-    /// The instances need the rights to PTTL, TYPE, GETRANGE and, for the fence, GET. Without one
-    /// of them the report lacks what the command tells.
+    /// The instances need the rights to PTTL, TYPE, GETRANGE and, for the fence, GET; for readers
+    /// and waiting writers, also TIME, ZCARD, ZRANGE and the keys beside the key. Without one of
+    /// them the report lacks what the command tells.
     ///
     /// @param key  Without the client's prefix.
     /// @par Handler signature  `void(error, key_report)`
@@ -238,8 +248,9 @@ public:
     }
 
     /// Waits until an inspection of the key shows something other than `last`: another state, or at
-    /// an instance another answer, token or fence. The rest of the ttl alone is no change. An
-    /// instance that goes down or comes back is a change.
+    /// an instance another answer, token, fence, reader or waiting writer. The rest of the ttl
+    /// alone is no change, nor is the turn of the readers. Of more readers than a report shows,
+    /// only their number counts. An instance that goes down or comes back is a change.
     ///
     /// The call keeps nothing of an earlier call. It inspects the key first, and compares. So this
     /// loop misses no change that lasts:
@@ -256,7 +267,8 @@ public:
     /// push, and at most a hundred times a second, so of faster changes it tells the last. An
     /// instance that does not push is asked every 250 ms. The client also inspects when a key
     /// expires, when an instance goes or comes, and every 10 s. A change of the fence alone may be
-    /// told as late as that.
+    /// told as late as that, and so may a reader who joins others or leaves them, and a writer who
+    /// begins to wait.
     ///
     /// Takes no lock, and takes no part in the queue of the key. Calls for one key share their
     /// inspections.
@@ -306,6 +318,18 @@ public:
         return boost::asio::async_initiate<Token, void(error)>(make_release(key, holder_token),
                                                                token);
     }
+    /// As above, with the key of a lock. The only way for the token of a reader, and for a writer
+    /// it lets the readers that wait go first, as lease::release() does.
+    ///
+    /// @throws system_error  As above; errc::invalid_options for a lock on several keys: release
+    ///     each of them.
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto release(lock const& of, std::string_view holder_token,
+                               Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error)>(make_release(of, holder_token),
+                                                               token);
+    }
 
     /// Ends the lock of any holder. Inspects the key, and then each instance deletes the key if it
     /// still has the token that the inspection saw there. So the lock of a client that acquired it
@@ -317,7 +341,8 @@ public:
     /// that checks fences rejects the writes of the former holder.
     ///
     /// Waiters get the key as after a release. A key that is no lock, or whose value is longer than
-    /// a token, is never deleted.
+    /// a token, is never deleted. **With readers, all of them lose the lock**, also one that came
+    /// after the inspection.
     ///
     /// @param key  Without the client's prefix.
     /// @par Handler signature  `void(error, key_report)`: the key as it was before. With
@@ -342,7 +367,8 @@ public:
 
     /// The same, but of a lock that the caller has seen: only the tokens that `seen` shows are
     /// deleted. So time may pass between the inspection and the decision of a person. If other
-    /// tokens are there now, the call ends with errc::lease_lost.
+    /// tokens are there now, or readers that `seen` does not show, the call ends with
+    /// errc::lease_lost.
     ///
     /// @param seen  Of inspect() or wait_change(), for the same key.
     template <
@@ -360,9 +386,9 @@ public:
     /// expire meanwhile.
     ///
     /// The list has names of strings, since a lock is one. It leaves out the names that the library
-    /// gives to keys beside a lock, which end with `:fence` or have `:queue` behind a hash tag. A
-    /// string of another program looks like a lock, and so does the mark `KEY:last` of
-    /// at_most_every().
+    /// gives to keys beside a lock, which have `:fence`, `:queue`, `:readers`, `:intent` or `:turn`
+    /// behind a hash tag. A string of another program looks like a lock, and so does the mark
+    /// `KEY:last` of at_most_every().
     ///
     /// A key that is there from the first to the last question is found. One that comes or goes
     /// meanwhile, or migrates in a Cluster, may be missed. A lock that is held is on a quorum. So
@@ -506,6 +532,7 @@ private:
                                          lock_options const&) const;
     static detail::initiate_adopt make_adoption(lock const& of, lease_token const&);
     /// Checks the token, too.
+    static detail::initiate_release_key make_release(lock const& of, std::string_view holder_token);
     detail::initiate_release_key make_release(std::string_view key,
                                               std::string_view holder_token) const;
     /// Checks everything.

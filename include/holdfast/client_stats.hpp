@@ -22,7 +22,7 @@ namespace holdfast {
 /// How an acquire ended, for client_stats::acquires.
 enum class acquire_outcome : std::uint8_t {
     acquired,    ///< from the instances
-    handed_over, ///< from a holder of the same client, without I/O
+    handed_over, ///< from a holder of the same client, or shared with readers, without I/O
     contended,   ///< errc::contended
     timed_out,   ///< errc::wait_timeout
     cancelled,   ///< errc::cancelled
@@ -46,7 +46,8 @@ struct client_stats {
     std::uint64_t extended = 0;       ///< extensions that won, by the watchdog or by extend()
     std::uint64_t extend_failed = 0;  ///< extensions that failed
     std::uint64_t lost = 0;           ///< leases that ended without a release
-    std::uint64_t handovers = 0;      ///< leases handed on in this process without I/O
+    /// Leases handed on in this process, or shared by its readers, without I/O.
+    std::uint64_t handovers = 0;
     std::uint64_t pushes = 0;         ///< wake-ups of a queue or wait_change() by an instance
     std::uint64_t wasted_wakeups = 0; ///< tries after a push that found the key taken
     std::uint64_t split_votes = 0;    ///< rounds in which contenders kept each other from a quorum

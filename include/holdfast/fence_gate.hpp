@@ -85,6 +85,11 @@ public:
     ///     nothing changed.
     [[nodiscard]] bool admit(std::string_view key, std::uint64_t fence);
 
+    /// Whether a reader with this fence may read what admit() protects: true if no greater fence
+    /// was admitted for the key, and none may have been and is forgotten. Readers may have equal
+    /// fences, or different ones at one time, so the gate does not remember them. False for zero.
+    [[nodiscard]] bool admit_shared(std::string_view key, std::uint64_t fence) const;
+
     /// The least fence for a key that is not remembered: the greatest forgotten one, or the one
     /// given to the constructor. Never falls. If it rises often and holders are rejected, max_keys
     /// is too small.

@@ -14,6 +14,7 @@ class fence_gate;
 class lease;
 class lock;
 class lock_error;
+class read_write_lock;
 class log_observer;
 class metrics_page;
 class observer;

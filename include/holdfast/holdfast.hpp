@@ -24,6 +24,7 @@
 #include <holdfast/metrics.hpp>
 #include <holdfast/observer.hpp>
 #include <holdfast/options.hpp>
+#include <holdfast/read_write_lock.hpp>
 #include <holdfast/tls_options.hpp>
 #include <holdfast/trace_context.hpp>
 #include <holdfast/version.hpp>

@@ -154,11 +154,12 @@ public:
     /// (see fence_gate.hpp), and so it rejects late holders. Below 2^53, so scripts and JSON
     /// represent it exactly. No I/O.
     ///
-    /// No two leases on a key have one fence. A lease that was acquired from the instances has a
-    /// greater fence than all that were given before its first request was sent. Clocks, pauses and
-    /// networks do not matter, as long as the instances keep their counters. A lease that was
-    /// handed on in this process has the next fence after its predecessor's. If its predecessor was
-    /// a late holder already, the resource rejects both. doc/safety.md has the assumptions.
+    /// No two leases on a key have one fence, but for readers between the same two writers. A lease
+    /// that was acquired from the instances has a greater fence than all that were given before its
+    /// first request was sent. Clocks, pauses and networks do not matter, as long as the instances
+    /// keep their counters. A lease that was handed on in this process has the next fence after its
+    /// predecessor's. If its predecessor was a late holder already, the resource rejects both.
+    /// doc/safety.md has the assumptions.
     std::uint64_t fence() const noexcept { return share_ ? share_->data()->fence : 0; }
 
     /// Another lease object on this same lease, for another coroutine that works under it. The
@@ -175,6 +176,8 @@ public:
     /// there is no more extension. The lease then ends at its deadline, and wait_end() tells the
     /// holder. So a worker that has stopped making progress does not hold the lock for ever; see
     /// also lock_options::max_hold. The client destroys `condition` soon after the lease has ended.
+    /// Readers that share one reader on the servers (read_write_lock.hpp) are extended together:
+    /// while one of them has no condition, or one that returns true.
     /// An empty function: always.
     /// @throws system_error  errc::lease_released for an empty lease, errc::shut_down when the
     ///     context has been destroyed.
@@ -185,6 +188,9 @@ public:
     /// Otherwise the client deletes the key, where it still holds our token, on every instance that
     /// may have it. The call completes as soon as a quorum has confirmed, or cannot any more; at
     /// the latest after twice client_options::instance_timeout.
+    ///
+    /// A reader that shares one reader on the servers with others gives up its own lease alone,
+    /// without I/O, and so does not wait for a quorum. The last of them does all the above.
     ///
     /// @par Handler signature  `void(release_result)`; see there for the codes.
     /// @par Executor  When the client's context has been destroyed, nothing is sent. The handler is
@@ -225,6 +231,7 @@ public:
     ///
     /// A shorter ttl counts from the call on, whether it succeeds or not, because an instance may
     /// have taken it: the deadline is then no later than `ttl` from now.
+    /// Among readers that share one reader on the servers, a ttl below theirs is of no effect.
     ///
     /// @param ttl  min_ttl to client_options::max_ttl.
     /// @par Handler signature, errors, cancellation  As extend().
@@ -236,6 +243,21 @@ public:
                                                                token, std::optional(time));
     }
 
+    /// Makes a lease of read_write_lock::write() one of its read(), without a gap: no writer comes
+    /// between. From the call on the holder may only read. Other readers are let in where an
+    /// instance has taken part; the call completes when a quorum has.
+    ///
+    /// If it fails, the lease is a reader's all the same, and lasts until its deadline. Other
+    /// readers may be kept out until an extension succeeds. A second call is an extend().
+    ///
+    /// @par Handler signature, errors, cancellation  As extend().
+    /// @throws system_error  From the call itself: errc::invalid_options for a lease that
+    ///     read_write_lock::write() did not give. Else as extend().
+    template <boost::asio::completion_token_for<void(error)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto downgrade(Token&& token = {}) {
+        return boost::asio::async_initiate<Token, void(error)>(
+            detail::initiate_downgrade{{checked_writer()}}, token);
+    }
     /// Ends the lease, and leaves the key on the servers until its ttl is over: "at most once in
     /// that time". The key is not released, not even by the destructor. It goes at the latest one
     /// ttl after the last extension was sent; call extend() before for an exact time. An extension
@@ -246,6 +268,8 @@ public:
     /// release() says errc::lease_released. Waiters of this client find the key held, as all others
     /// do. When the context has been destroyed it does nothing: no lease is left then, and the key
     /// goes with its ttl.
+    /// Of readers that share one reader on the servers, the others go on. None of them then deletes
+    /// the key.
     /// @throws system_error  errc::lease_released for an empty lease. std::bad_alloc.
     void detach();
 
@@ -300,6 +324,8 @@ private:
 
     /// Checks the ttl, too.
     std::chrono::nanoseconds checked(std::chrono::milliseconds ttl) const;
+    /// Throws for a lease that is no writer's.
+    detail::lease_ref checked_writer() const;
     /// Throws for an empty lease.
     detail::lease_ref present() const {
         if (!share_) throw_error(errc::lease_released);

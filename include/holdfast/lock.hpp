@@ -65,6 +65,8 @@ public:
     std::string_view key() const noexcept;
     /// The keys on the servers, with the client's prefix, in byte order. Valid as long as key().
     std::vector<std::string_view> keys() const;
+    /// Whether the lock is exclusive, or one of the two of a read_write_lock.
+    lock_access access() const noexcept;
     /// The options that client::make_lock() was called with, else the defaults of lock_options.
     lock_options const& options() const noexcept;
     /// The client's executor. Empty when the context has been destroyed.

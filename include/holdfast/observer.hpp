@@ -113,7 +113,8 @@ public:
     /// An acquire got its lease from the instances.
     virtual void on_acquired(acquired_event const&) {}
     /// An acquire got its lease from a holder of the same client, without I/O. The release of that
-    /// holder was told before. Calls on_acquired() unless a derived class has its own.
+    /// holder was told before, or both are readers. Calls on_acquired() unless a derived class has
+    /// its own.
     virtual void on_handed_over(acquired_event const& e) { on_acquired(e); }
     /// An extension succeeded, the watchdog's or one that the holder called for.
     virtual void on_extended(extended_event const&) {}

@@ -32,8 +32,9 @@ inline constexpr std::size_t max_connection_name_size = 255;
 inline constexpr unsigned max_replicas = 32;
 /// For client_options::replicas: as many as the primary lists.
 inline constexpr unsigned all_replicas = 0xffff'ffff;
-/// The largest handover_limit: a fence has room for that many leases of one tenure.
-inline constexpr unsigned max_handover_limit = 100;
+/// The largest handover_limit: a fence has room for that many leases of one tenure, and for the
+/// readers after them.
+inline constexpr unsigned max_handover_limit = 99;
 
 /// A text of up to `Max` bytes that is kept in place, so the options own it, and a function may
 /// build them from strings of its own and return them. Of a longer text it keeps the first `Max`
@@ -233,6 +234,13 @@ enum class outage_policy : std::uint8_t {
     fail,
 };
 
+/// The access to a key that a lock asks for.
+enum class lock_access : std::uint8_t {
+    exclusive, ///< client::make_lock(), client::make_multi_lock()
+    read,      ///< read_write_lock::read(): together with other readers
+    write,     ///< read_write_lock::write(): alone
+};
+
 /// Options of a lock. Trivially destructible, for the same reason.
 struct lock_options {
     // Options that most programs set.
@@ -257,7 +265,8 @@ struct lock_options {
 
     /// The longest time for which one lease lasts, from its grant, however often it is extended. So
     /// a holder that hangs gives the lock up in the end. wait_end() and held() report the end
-    /// as they report any loss. Zero: no limit. Else min_ttl to 366 days.
+    /// as they report any loss. A reader with a limit shares with no other reader of its process.
+    /// Zero: no limit. Else min_ttl to 366 days.
     std::chrono::milliseconds max_hold{0};
     /// How long before the deadline with_lock() cancels its body if the lease cannot be kept.
     /// Negative: a tenth of the ttl, or of max_hold if that is shorter. At most a third of the ttl,
@@ -276,7 +285,7 @@ struct lock_options {
     /// lease goes to the next waiter of this process in memory (a *hand-over*), until this limit
     /// gives other processes their turn. The limit does not end a tenure that is younger than its
     /// own acquire took on the servers. To pass a key on takes as long again. Leases may be shorter
-    /// than that. A tenure with fences serves 100 leases at most. 1 switches hand-overs off. 1 to
+    /// than that. A tenure with fences serves 99 leases at most. 1 switches hand-overs off. 1 to
     /// max_handover_limit.
     unsigned handover_limit = 64;
     /// How long after its grant a tenure may serve further leases. Zero switches that off. 0 to 60
@@ -289,7 +298,8 @@ struct lock_options {
     /// libraries do too. A process whose turn comes has 100 ms and twice the max_retry_delay, but
     /// at most 2.1 s, to take the key. Needs the right to run scripts and to use the keys
     /// `{key}:queue` and `{key}:queue:*`, or `key:queue` and `key:queue:*` if the key has a hash
-    /// tag of its own. Nobody else may use these. Not together with yield_to_pollers.
+    /// tag of its own. Nobody else may use these. Not together with yield_to_pollers, nor for
+    /// readers and writers, who take turns in any case.
     bool fair = false;
     /// How long the key is left free for clients of other libraries, which poll for it. After each
     /// tenure neither this process nor its peers that wait for the key take it for this long. Set

@@ -103,6 +103,19 @@ lock client::make_multi_lock(std::vector<std::string_view> keys,
                                   .keys = keys}));
 }
 
+read_write_lock client::make_read_write_lock(std::string_view key,
+                                             lock_options const& options) const {
+    if (options.fair) {
+        reject(errc::invalid_options, "fair is set, and readers and writers take turns without it");
+    }
+    auto const make = [&](lock_access access) {
+        auto parts = parts_of(key, options);
+        parts.settings = engine_->find_or_make_settings(options, access);
+        return detail::access::make_lock(runtime::make_lock_state(std::move(parts)));
+    };
+    return {make(lock_access::read), make(lock_access::write)};
+}
+
 detail::lock_parts client::parts_of(std::string_view key, lock_options const& options) const {
     auto& engine = checked();
     detail::check_key(engine.key_prefix(), key);
@@ -140,6 +153,16 @@ detail::initiate_release_key client::make_release(std::string_view key,
     auto parts = parts_of(key);
     if (holder_token.empty()) reject(errc::invalid_options, "the token is empty");
     return {{runtime::make_lock_state(std::move(parts))}, std::string(holder_token)};
+}
+
+detail::initiate_release_key client::make_release(lock const& of, std::string_view holder_token) {
+    auto const& state = detail::access::state_of(of);
+    if (!state) detail::refuse_use("the lock was moved from");
+    detail::require_context(state->executor());
+    if (!state->keys().empty())
+        reject(errc::invalid_options, "a lock on several keys: release each of them");
+    if (holder_token.empty()) reject(errc::invalid_options, "the token is empty");
+    return {{state}, std::string(holder_token)};
 }
 
 void client::check_list(std::string_view prefix, list_options const& options) const {

@@ -77,6 +77,14 @@ bool fence_gate::admit(std::string_view key, std::uint64_t fence) {
     return true;
 }
 
+bool fence_gate::admit_shared(std::string_view key, std::uint64_t fence) const {
+    auto const& self = *impl_;
+    if (fence == 0 || fence < self.floor) return false;
+    auto const& keys = self.remembered.get<by_key>();
+    auto const known = keys.find(key);
+    return known == keys.end() || fence >= known->fence;
+}
+
 std::uint64_t fence_gate::floor() const noexcept {
     return impl_->floor;
 }

@@ -5,22 +5,53 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace holdfast {
 
 namespace {
 
+/// "a reader", "12 readers", or "readers" if their number is not known.
+std::string readers_words(std::optional<std::uint64_t> count) {
+    if (!count) return "readers";
+    return *count == 1 ? "a reader" : std::to_string(*count) + " readers";
+}
+
+std::string writer_words(key_user const& writer) {
+    return writer.holder.empty() ? "a writer waits" : "a writer of " + writer.holder + " waits";
+}
+
+/// The labels of the readers, or the digests of those without one. A line has room for a few.
+std::string names_of(std::vector<key_user> const& readers) {
+    constexpr std::size_t most = 8;
+    std::string text;
+    for (std::size_t n = 0; n < std::min(most, readers.size()); ++n) {
+        auto const& r = readers[n];
+        text += (n == 0 ? "" : ", ") + (r.holder.empty() ? '[' + r.digest + ']' : r.holder);
+    }
+    return readers.size() > most ? text + ", ..." : text;
+}
+
 std::string describe(key_answer const& i) {
-    auto text = i.address + ' ' + to_string(i.found);
-    if (!i.holder.empty()) text += " by " + i.holder;
-    if (!i.digest.empty()) text += " [" + i.digest + ']';
-    if (i.found == key_answer::kind::present && i.ttl_known)
+    auto const shared = i.found == key_answer::kind::readers;
+    auto text = i.address + ' ' + (shared ? readers_words(i.reader_count) : to_string(i.found));
+    if (!shared && !i.holder.empty()) text += " by " + i.holder;
+    if (!shared && !i.digest.empty()) text += " [" + i.digest + ']';
+    if ((shared || i.found == key_answer::kind::present) && i.ttl_known)
         text += ", " + detail::time_left_words(i.ttl_left);
+    if (i.writer) text += ", " + writer_words(*i.writer);
+    if (i.turn == readers_turn::open) text += ", the readers' turn";
     if (!i.message.empty()) text += " (" + i.message + ')';
     return text;
+}
+
+bool has_key(key_answer const& i) {
+    return i.found == key_answer::kind::present || i.found == key_answer::kind::readers;
 }
 
 /// The instances on which the verdict rests.
@@ -37,13 +68,10 @@ std::string basis(key_report const& r) {
     case key_state::free:
         return detail::instances_words(found(key_answer::kind::absent), all);
     case key_state::held:
-        return detail::instances_words(count([&](key_answer const& i) {
-                                           return i.found == key_answer::kind::present &&
-                                                  i.digest == r.digest;
-                                       }),
-                                       all);
+        return detail::instances_words(
+            count([&](key_answer const& i) { return has_key(i) && i.digest == r.digest; }), all);
     case key_state::split:
-        return "keys on " + detail::instances_words(found(key_answer::kind::present), all);
+        return "keys on " + detail::instances_words(count(has_key), all);
     case key_state::not_a_lock:
         return detail::instances_words(found(key_answer::kind::not_a_lock), all);
     case key_state::unknown:
@@ -76,6 +104,8 @@ char const* to_string(key_answer::kind k) noexcept {
         return "absent";
     case key_answer::kind::present:
         return "present";
+    case key_answer::kind::readers:
+        return "readers";
     case key_answer::kind::not_a_lock:
         return "not a lock";
     case key_answer::kind::unknown:
@@ -84,11 +114,35 @@ char const* to_string(key_answer::kind k) noexcept {
     return "?";
 }
 
+char const* to_string(readers_turn t) noexcept {
+    switch (t) {
+    case readers_turn::none:
+        return "none";
+    case readers_turn::wait:
+        return "wait";
+    case readers_turn::open:
+        return "open";
+    }
+    return "?";
+}
+
+bool key_report::shared() const noexcept {
+    return state == key_state::held && std::ranges::any_of(instances, [&](key_answer const& i) {
+               return i.found == key_answer::kind::readers && i.digest == digest;
+           });
+}
+
 std::string key_report::to_string() const {
     auto text = "lock " + detail::quoted(key) + ": " + holdfast::to_string(state);
-    if (!holder.empty()) text += " by " + holder;
+    if (shared()) {
+        text += " by " + readers_words(reader_count);
+        if (!readers.empty()) text += " (" + names_of(readers) + ')';
+    } else if (!holder.empty()) {
+        text += " by " + holder;
+    }
     if (ttl_left) text += ", " + detail::time_left_words(ttl_left);
     text += " (" + basis(*this) + ')';
+    if (writer) text += ", " + writer_words(*writer);
     if (fence != 0) text += ", fence " + std::to_string(fence);
     char const* separator = ": ";
     for (auto const& i : instances) text += std::exchange(separator, "; ") + describe(i);

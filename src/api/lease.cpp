@@ -93,6 +93,15 @@ lease_token lease::token() const {
     return {.value = std::string(text.view()), .fence = fence()};
 }
 
+detail::lease_ref lease::checked_writer() const {
+    auto data = checked();
+    if (data->lock->access() != lock_access::write) {
+        detail::reject(errc::invalid_options,
+                       "only a lease of read_write_lock::write() can be downgraded");
+    }
+    return data;
+}
+
 std::chrono::nanoseconds lease::checked(std::chrono::milliseconds ttl) const {
     auto const data = checked();
     detail::check_ttl(ttl, data->lock->engine().max_ttl());
@@ -140,6 +149,12 @@ void async_extend(lease_ref lease, std::optional<std::chrono::nanoseconds> ttl,
     auto const lock = lease->lock;
     lock->engine().submit(
         runtime::extend_call{.handler = std::move(handler), .lease = std::move(lease), .ttl = ttl});
+}
+
+void async_downgrade(lease_ref lease, error_handler handler, configuration) {
+    auto const lock = lease->lock;
+    lock->engine().submit(runtime::extend_call{
+        .handler = std::move(handler), .lease = std::move(lease), .downgrades = true});
 }
 
 void async_wait_end(lease_ref lease, std::chrono::nanoseconds ahead, end_handler handler,

@@ -16,6 +16,10 @@ std::vector<std::string_view> lock::keys() const {
     return state_ ? detail::keys_of(*state_) : std::vector<std::string_view>();
 }
 
+lock_access lock::access() const noexcept {
+    return state_ ? state_->access() : lock_access::exclusive;
+}
+
 lock_options const& lock::options() const noexcept {
     static lock_options const defaults;
     return state_ ? state_->options() : defaults;

@@ -4,6 +4,7 @@
 #include "protocol/tenure/fence.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/token.hpp"
 
@@ -145,6 +146,14 @@ void check_keys(std::string_view prefix, std::span<std::string_view> keys,
         for (auto const in_cluster : {false, true}) {
             redis::name_line(name, full, in_cluster);
             rejects("the line");
+            redis::companion_names beside;
+            redis::name_companions(beside, full, in_cluster);
+            name = beside.readers;
+            rejects("the set of the readers");
+            name = beside.intent;
+            rejects("the note of a writer");
+            name = beside.turn;
+            rejects("the turn of the readers");
         }
     }
 }

@@ -40,8 +40,10 @@ int explain_loss(key_settings const& s, std::vector<std::string> const& keys,
                   << (free ? "free: " : "not all have this token: ") << printable(joined(keys))
                   << '\n';
     } else {
+        auto const shared = now.front().shared() && s.access != lock_access::read;
         std::cerr << "holdfast: the lock " << (free ? "was free" : "has another token")
-                  << "; nothing was " << done << '\n';
+                  << "; nothing was " << done
+                  << (shared ? "; for the token of a reader, give --read" : "") << '\n';
     }
     return free ? was_free : held_by_another;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
 
 namespace holdfast::command {
 
@@ -35,7 +36,26 @@ std::string joined(std::vector<std::string> const& keys) {
     return all;
 }
 
+void key_settings::add_access_to(CLI::App& app) {
+    auto const add = [&](std::string const& name, lock_access which, std::string const& text) {
+        return app.add_flag_callback(
+            name, [this, which] { access = which; }, text);
+    };
+    auto* const read = add("--read", lock_access::read, "Share the lock with others who read");
+    add("--write", lock_access::write, "Have the lock alone, among others who read and write")
+        ->excludes(read);
+}
+
+void key_settings::check_access() const {
+    if (access != lock_access::exclusive && keys.size() > 1)
+        throw std::runtime_error("--read and --write are for one key");
+}
+
 holdfast::lock key_settings::make_lock(client const& c, lock_options const& o) const {
+    if (access != lock_access::exclusive) {
+        auto const both = c.make_read_write_lock(keys.front(), o);
+        return access == lock_access::read ? both.read() : both.write();
+    }
     return keys.size() == 1 ? c.make_lock(keys.front(), o) : c.make_multi_lock(keys, o);
 }
 

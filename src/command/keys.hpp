@@ -22,6 +22,14 @@ struct key_settings : settings {
     /// Adds the keys to a subcommand. Refers to this object.
     void add_keys_to(CLI::App&, std::string const& text);
     std::string name() const { return joined(keys); }
+
+    lock_access access = lock_access::exclusive;
+    /// The options of the commands that take one of the two locks of readers and writers. Refers to
+    /// this object.
+    void add_access_to(CLI::App&);
+    /// @throws std::runtime_error  Readers and writers have one key.
+    void check_access() const;
+
     /// A lock on all keys.
     holdfast::lock make_lock(client const&, lock_options const&) const;
 };

@@ -215,6 +215,7 @@ void add_run(commands& all) {
     auto const wait = std::make_shared<wait_options>();
     auto const interval_ms = std::make_shared<std::int64_t>();
     s->add_keys_to(app, keys_of_lock);
+    s->add_access_to(app);
     wait->add_to(app, *s);
     auto* const interval =
         add_time(app, "--at-most-every", *interval_ms,
@@ -231,6 +232,9 @@ void add_run(commands& all) {
         if (interval->count() > 0) s->interval_ms = *interval_ms;
         if (s->interval_ms && s->keys.size() > 1)
             throw std::runtime_error("--at-most-every is for one key");
+        if (s->interval_ms && s->access == holdfast::lock_access::read)
+            throw std::runtime_error("--at-most-every is for one holder at a time, not for --read");
+        s->check_access();
         s->check_ttl(s->ttl_ms);
         return run(*s);
     });
@@ -264,12 +268,14 @@ void add_acquire(commands& all) {
     auto const s = std::make_shared<acquire_settings>();
     auto const wait = std::make_shared<wait_options>();
     s->add_keys_to(app, keys_of_lock);
+    s->add_access_to(app);
     add_time(app, "--ttl", s->ttl_ms, "How long the key stays; --max-ttl by default");
     wait->add_to(app, *s);
     app.add_flag("--fence", s->fence, "Print the fence, too");
     app.add_flag("--json", s->json, "Print JSON");
     s->add_to(app);
     all.on(app, [s, wait] {
+        s->check_access();
         s->wait_ms = wait->value();
         if (s->ttl_ms == 0) s->ttl_ms = s->max_ttl_ms;
         s->check_ttl(s->ttl_ms);
@@ -281,10 +287,12 @@ void add_extend(commands& all) {
     auto& app = all.add_for_keys("extend", "Extend a lock, by its token", extend_help);
     auto const s = std::make_shared<extend_settings>();
     s->add_keys_to(app, keys_of_lock);
+    s->add_access_to(app);
     s->token.add_to(app);
     add_time(app, "--ttl", s->ttl_ms, "How long the key stays from now on; --max-ttl by default");
     s->add_to(app);
     all.on(app, [s] {
+        s->check_access();
         s->token.require();
         if (s->ttl_ms == 0) s->ttl_ms = s->max_ttl_ms;
         s->check_ttl(s->ttl_ms);
@@ -299,9 +307,11 @@ void add_adopt(commands& all) {
     auto const s = std::make_shared<run_settings>();
     auto const token = std::make_shared<token_input>();
     s->add_keys_to(app, keys_of_lock);
+    s->add_access_to(app);
     token->add_to(app);
     add_run_options(app, *s);
     all.on(app, [&all, s, token] {
+        s->check_access();
         token->require();
         s->command = all.after();
         s->check_ttl(s->ttl_ms);
@@ -359,6 +369,7 @@ void add_release(commands& all) {
         all.add_for_keys("release", "End a lock that its holder does not end", release_help);
     auto const s = std::make_shared<release_settings>();
     s->add_keys_to(app, keys_of_lock);
+    s->add_access_to(app);
     s->token.add_to(app);
     auto* const force = app.add_flag("--force", s->force, "Release the lock of any holder")
                             ->excludes(s->token.token_option)
@@ -369,6 +380,10 @@ void add_release(commands& all) {
         if (!s->token.given() && !s->force)
             throw std::runtime_error("give one of --token, --token-file and --force");
         if (s->force && s->keys.size() > 1) throw std::runtime_error("--force is for one key");
+        if (s->force && s->access != holdfast::lock_access::exclusive)
+            throw std::runtime_error(
+                "--force ends the lock of any holder, without --read or --write");
+        s->check_access();
         return release(*s);
     });
 }

@@ -31,8 +31,10 @@ namespace {
 int release_by_token(release_settings const& s) {
     auto const token = s.token.read();
     auto const all = ask_each(s, s.keys, [&](client& c, std::string const& key, auto handler) {
-        c.release(key, token.value,
-                  [h = std::move(handler)](error e) mutable { h(std::move(e), {}); });
+        auto report = [h = std::move(handler)](error e) mutable { h(std::move(e), {}); };
+        if (s.access == lock_access::exclusive)
+            return c.release(key, token.value, std::move(report));
+        c.release(s.make_lock(c, {}), token.value, std::move(report));
     });
     int code = success;
     std::vector<std::string> lost;
@@ -64,6 +66,7 @@ constexpr std::string_view consequences = R"(
 A forced release does not ask the holder. A holder that lives works on until its next extension,
 at most a third of its ttl later, or without a watchdog until its lease ends. Until then the next
 holder may be at work, too. Only a resource that checks fences rejects the writes of the former.
+All readers of a lock with readers lose it.
 Make sure that the holder is dead, or cannot reach what the lock protects.
 
 )";
@@ -81,7 +84,7 @@ void log(key_report const& r, std::string_view outcome) {
     std::ostringstream text;
     text << "event=forced_release key=" << std::quoted(printable(r.key)) << " outcome=" << outcome
          << " state=" << underscored(to_string(r.state))
-         << " holder=" << std::quoted(printable(r.holder)) << " token=" << std::quoted(r.digest)
+         << " holder=" << std::quoted(printable(holder_of(r))) << " token=" << std::quoted(r.digest)
          << " fence=" << r.fence << " uid=" << ::getuid();
     auto const line = text.str();
     std::cerr << "time=" << precise_time_text(std::chrono::system_clock::now()) << ' ' << line

@@ -15,6 +15,10 @@ namespace holdfast::command {
 
 /// `not_a_lock`
 std::string underscored(std::string_view words);
+/// `web-7`, or `3 readers`: of a lock that is held. Empty: a holder without a label.
+std::string holder_of(key_report const&);
+/// A digest. Empty for readers, who have one each.
+std::string token_of(key_report const&);
 /// `8.1 s`, "never expires" or "unknown": of a lock that is held.
 std::string time_left(key_report const&);
 boost::json::object to_json(key_report const&);

@@ -41,9 +41,11 @@ std::string text_line(key_report const& r, std::string const& time, bool named) 
         r.instances, [](key_answer const& i) { return i.found != key_answer::kind::unknown; });
     return time + ' ' + underscored(to_string(r.state)) +
            (named ? " key=" + underscored(printable(r.key)) : "") +
-           " holder=" + or_dash(underscored(printable(r.holder))) + " token=" + or_dash(r.digest) +
+           " holder=" + or_dash(underscored(printable(holder_of(r)))) +
+           " token=" + or_dash(token_of(r)) +
            " fence=" + (r.fence == 0 ? "-" : std::to_string(r.fence)) +
-           " answers=" + std::to_string(answers) + '/' + std::to_string(r.instances.size());
+           " answers=" + std::to_string(answers) + '/' + std::to_string(r.instances.size()) +
+           (r.writer ? " writer=" + or_dash(underscored(printable(r.writer->holder))) : "");
 }
 
 class watcher {

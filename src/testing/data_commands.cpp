@@ -1,6 +1,8 @@
 #include "testing/data_commands.hpp"
 
 #include "testing/key_search.hpp"
+#include "testing/sorted_sets.hpp"
+#include "testing/typed_values.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,34 +17,8 @@ namespace {
 
 constexpr auto largest = std::numeric_limits<std::int64_t>::max();
 
-reply wrong_type() {
-    return reply::error("WRONGTYPE Operation against a key holding the wrong kind of value");
-}
-
-reply no_room() {
-    return reply::error("OOM command not allowed when used memory > 'maxmemory'.");
-}
-
 reply invalid_expiry(std::string_view command) {
     return reply::error("ERR invalid expire time in '" + std::string(command) + "' command");
-}
-
-reply truth(bool value) {
-    return reply::integer(value ? 1 : 0);
-}
-
-/// The string or the list at the key; null if there is no key.
-template <class T>
-struct found {
-    bool wrong = false;
-    T const* value = nullptr;
-};
-template <class T>
-found<T> look_up(database& d, std::string const& key) {
-    auto const* const v = d.find(key);
-    if (v == nullptr) return {};
-    auto const* const typed = std::get_if<T>(v);
-    return {.wrong = typed == nullptr, .value = typed};
 }
 
 //
@@ -118,7 +94,7 @@ reply exists(database& d, command_line const& words) {
 reply type(database& d, command_line const& words) {
     auto const* const v = d.find(words[1]);
     if (v == nullptr) return reply::status("none");
-    return reply::status(std::holds_alternative<std::string>(*v) ? "string" : "list");
+    return reply::status(std::string(type_name(*v)));
 }
 
 reply pttl(database& d, command_line const& words) {
@@ -148,7 +124,7 @@ reply push(database& d, command_line const& words) {
     for (auto const& word : words) added += word.size();
     if (!d.has_room(added)) return no_room();
     std::size_t size = 0;
-    d.edit(words[1], [&](database::list& all) {
+    d.edit<database::list>(words[1], [&](database::list& all) {
         for (auto word = words.begin() + 2; word != words.end(); ++word) {
             Front ? all.push_front(*word) : all.push_back(*word);
         }
@@ -162,7 +138,7 @@ reply lpop(database& d, command_line const& words) {
     if (all.wrong) return wrong_type();
     if (all.value == nullptr) return reply::null();
     auto first = all.value->front();
-    d.edit(words[1], [](database::list& l) { l.pop_front(); });
+    d.edit<database::list>(words[1], [](database::list& l) { l.pop_front(); });
     return reply::bulk(std::move(first));
 }
 
@@ -197,7 +173,7 @@ reply lrem(database& d, command_line const& words) {
     // So many from the front, or from the back if the number is negative. Zero: all.
     auto const backwards = *n < 0;
     auto const most = *n == 0 ? found : backwards ? -std::max(*n, -found) : std::min(*n, found);
-    d.edit(words[1], [&](database::list& l) {
+    d.edit<database::list>(words[1], [&](database::list& l) {
         if (backwards) std::reverse(l.begin(), l.end());
         for (std::int64_t i = 0; i < most; ++i) l.erase(std::find(l.begin(), l.end(), words[3]));
         if (backwards) std::reverse(l.begin(), l.end());
@@ -240,6 +216,12 @@ constexpr std::array commands{
     data_command{"set", -3, set},
     data_command{"time", 1, time},
     data_command{"type", 2, type, true},
+    data_command{"zadd", -4, zadd},
+    data_command{"zcard", 2, zcard, true},
+    data_command{"zrange", -4, zrange, true},
+    data_command{"zrem", -3, zrem},
+    data_command{"zremrangebyscore", 4, zremrangebyscore},
+    data_command{"zscore", 3, zscore, true},
 };
 
 } // namespace

@@ -7,14 +7,23 @@ namespace holdfast::testing {
 
 namespace {
 
-constexpr std::size_t overhead = 64; ///< of a key, and of an element of a list
+constexpr std::size_t overhead = 64; ///< of a key, of an element of a list, and of a member
 
-std::size_t size_of(database::value const& v) {
-    if (auto const* const text = std::get_if<std::string>(&v)) return text->size();
-    auto const& elements = std::get<database::list>(v);
+std::size_t size_of(std::string const& text) {
+    return text.size();
+}
+std::size_t size_of(database::list const& elements) {
     return std::accumulate(
         elements.begin(), elements.end(), std::size_t{0},
         [](std::size_t sum, std::string const& e) { return sum + e.size() + overhead; });
+}
+std::size_t size_of(database::sorted_set const& members) {
+    return std::accumulate(
+        members.begin(), members.end(), std::size_t{0},
+        [](std::size_t sum, auto const& m) { return sum + m.first.size() + overhead; });
+}
+std::size_t size_of(database::value const& v) {
+    return std::visit([](auto const& content) { return size_of(content); }, v);
 }
 
 } // namespace
@@ -50,20 +59,6 @@ void database::insert(std::string const& key, entry e) {
 
 void database::set(std::string const& key, std::string text, std::optional<std::int64_t> expires) {
     insert(key, {std::move(text), expires});
-}
-
-database::edited_list database::take_list(std::string const& key) {
-    if (find(key) == nullptr) return {};
-    auto const found = entries_.find(key);
-    return {std::get<list>(found->second.content), found->second.expires};
-}
-
-void database::put_list(std::string const& key, edited_list edited) {
-    if (edited.first.empty()) {
-        erase(key);
-    } else {
-        insert(key, {std::move(edited.first), edited.second});
-    }
 }
 
 void database::expire_at(std::string const& key, std::int64_t when) {

@@ -1,4 +1,4 @@
-// The keys of an instance: strings and lists, each with a time at which it expires.
+// The keys of an instance: strings, lists and sorted sets, each with a time at which it expires.
 //
 // A key is gone once its time has passed, even if no timer has run. The clock stands still while a
 // command or a script is executed, as on a server.
@@ -22,7 +22,8 @@ namespace holdfast::testing {
 class database {
 public:
     using list = std::deque<std::string>;
-    using value = std::variant<std::string, list>;
+    using sorted_set = std::map<std::string, double>; ///< members, by name
+    using value = std::variant<std::string, list, sorted_set>;
 
     /// What all keys may take together, in bytes. A command that would exceed it is refused.
     static constexpr std::size_t max_size = std::size_t{64} << 20U;
@@ -44,13 +45,18 @@ public:
     bool has_room(std::size_t added) const { return size_ + added <= max_size; }
 
     void set(std::string const& key, std::string text, std::optional<std::int64_t> expires);
-    /// Changes the list with `change`, which gets an empty one if there is no key. An empty list
-    /// leaves no key. The key must not be a string.
-    template <class Change>
+    /// Changes the list or the sorted set with `change`, which gets an empty one if there is no
+    /// key. An empty one leaves no key. The key must not be of another type.
+    template <class T, class Change>
     void edit(std::string const& key, Change change) {
-        auto edited = take_list(key);
-        change(edited.first);
-        put_list(key, std::move(edited));
+        auto const* const old = find(key);
+        auto edited = old == nullptr ? T() : std::get<T>(*old);
+        change(edited);
+        if (edited.empty()) {
+            erase(key);
+        } else {
+            insert(key, {std::move(edited), expiry(key)});
+        }
     }
     /// The key must be there.
     void expire_at(std::string const& key, std::int64_t when);
@@ -69,13 +75,10 @@ private:
         value content;
         std::optional<std::int64_t> expires;
     };
-    using edited_list = std::pair<list, std::optional<std::int64_t>>;
 
     bool is_over(entry const& e) const { return e.expires && now_ > *e.expires; }
     std::map<std::string, entry>::iterator remove(std::map<std::string, entry>::iterator at);
     void insert(std::string const& key, entry e);
-    edited_list take_list(std::string const& key);
-    void put_list(std::string const& key, edited_list edited);
 
     std::function<void(std::string const&)> on_change_;
     std::map<std::string, entry> entries_;

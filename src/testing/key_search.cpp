@@ -1,6 +1,7 @@
 #include "testing/key_search.hpp"
 
 #include "testing/data_commands.hpp"
+#include "testing/typed_values.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -131,8 +132,7 @@ reply scan(database& d, command_line const& words) {
     std::vector<reply> found;
     for (std::size_t i = 0; i < end; ++i) {
         auto& key = left[i].second;
-        auto const* const type =
-            std::holds_alternative<std::string>(*d.find(key)) ? "string" : "list";
+        auto const type = type_name(*d.find(key));
         if ((s.type.empty() || s.type == type) && matches(s.pattern, key))
             found.push_back(reply::bulk(std::move(key)));
     }

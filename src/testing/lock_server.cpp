@@ -226,7 +226,7 @@ reply lock_server::eval(client& c, command_line const& words) {
     return evalsha(c, by_digest);
 }
 
-reply lock_server::evalsha(client&, command_line const& words) {
+reply lock_server::evalsha(client& c, command_line const& words) {
     auto const keys = to_integer(words[2]);
     auto const given = static_cast<std::int64_t>(words.size()) - 3;
     if (!keys) return not_an_integer();
@@ -241,7 +241,8 @@ reply lock_server::evalsha(client&, command_line const& words) {
                                      [&](native_script const& s) { return s.digest == digest; });
     auto const first_argument = words.begin() + 3 + *keys;
     return testing::run(*script, database_, {words.begin() + 3, first_argument},
-                        {first_argument, words.end()});
+                        {first_argument, words.end()},
+                        [&](std::string const& key) { note_read(c, key); });
 }
 
 } // namespace holdfast::testing

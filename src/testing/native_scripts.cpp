@@ -1,9 +1,11 @@
 #include "testing/native_scripts.hpp"
 
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/read_write_scripts.hpp"
 
-#include "testing/data_commands.hpp"
 #include "testing/lua_number.hpp"
+#include "testing/native_read_write_scripts.hpp"
+#include "testing/script_run.hpp"
 
 #include <boost/hash2/sha1.hpp>
 
@@ -19,52 +21,6 @@
 namespace holdfast::testing {
 
 namespace {
-
-/// Ends a script with an error.
-struct script_failure {
-    std::string text;
-};
-
-} // namespace
-
-class script_run {
-public:
-    script_run(database& d, command_line keys, command_line arguments)
-        : database_(d)
-        , keys_(std::move(keys))
-        , arguments_(std::move(arguments)) {}
-
-    // From 1, as in the scripts.
-    std::string const& key(std::size_t i) const { return keys_[i - 1]; }
-    std::string const& last_key() const { return keys_.back(); }
-    std::string& argument(std::size_t i) { return arguments_[i - 1]; }
-    std::size_t key_count() const { return keys_.size(); }
-    /// Empty: there is no such argument.
-    std::optional<std::string> optional_argument(std::size_t i) const {
-        return i <= arguments_.size() ? std::optional(arguments_[i - 1]) : std::nullopt;
-    }
-    /// 0: the last one; 1: the one before it.
-    std::string& from_last(std::size_t i) { return arguments_[arguments_.size() - 1 - i]; }
-
-    /// redis.pcall
-    reply try_call(command_line const& words) { return run_data_command(database_, words).value(); }
-    /// redis.call
-    reply call(command_line const& words) {
-        auto r = try_call(words);
-        if (r.is_error()) throw script_failure{r.text};
-        return r;
-    }
-
-private:
-    database& database_;
-    command_line keys_, arguments_;
-};
-
-namespace {
-
-bool equals(reply const& r, std::string_view text) {
-    return r.type == reply::kind::bulk && r.text == text;
-}
 
 /// One of two operands is a number, and the other one is nil.
 [[noreturn]] void fail_to_compare(bool first_is_number) {
@@ -116,11 +72,8 @@ reply extend(script_run& s) {
 /// The largest counter that another may follow, and one: 2^53 / 100.
 constexpr double counter_limit = 90'071'992'547'408;
 
-bool is_other_error(reply const& r) {
-    return r.is_error() && r.text.find("WRONGTYPE") == r.text.npos;
-}
+} // namespace
 
-/// The number in a counter. Empty if no fence can follow it. `c` is no error but WRONGTYPE.
 std::optional<double> count_in(reply const& c) {
     if (c.is_null()) return 0.0;
     auto const n = c.is_error() ? std::nullopt : to_number(c.text);
@@ -132,6 +85,8 @@ reply no_fence(std::string const& counter) {
     return reply::error(
         "FENCE no fence can follow where the counter is no number below 2^53/100: " + counter);
 }
+
+namespace {
 
 /// The number of a tenure, and the text for its counter.
 struct fence {
@@ -153,6 +108,8 @@ fence fence_after(script_run& s, double last) {
     // No counter has a fraction, or more digits than an integer has room for.
     return {next, std::to_string(to_reply(next))};
 }
+
+} // namespace
 
 reply acquire_with_fence(script_run& s) {
     auto const& counter = s.key(2);
@@ -180,6 +137,8 @@ void raise_counter(script_run& s, std::string const& counter) {
         s.call({"pexpire", counter, ttl});
     }
 }
+
+namespace {
 
 reply raise(script_run& s) {
     if (!equals(s.call({"get", s.key(1)}), s.argument(1))) return reply::integer(0);
@@ -268,10 +227,14 @@ std::optional<reply> begin_contend(script_run& s) {
     return std::nullopt;
 }
 
+} // namespace
+
 reply take(script_run& s) {
     s.call({"set", s.key(1), s.argument(1), "px", s.argument(2)});
     return reply::integer(1);
 }
+
+namespace {
 
 template <std::optional<reply> (*Begin)(script_run&), reply (*End)(script_run&)>
 reply in_turn(script_run& s) {
@@ -411,11 +374,20 @@ std::span<native_script const> native_scripts() {
         make(text::set_fenced_acquire_script, 2, 4, acquire_set<true>, true),
         make(text::set_raise_script, 2, 3, raise_set, true),
         make(text::set_inspect_script, 1, 2, inspect_set, true),
+        make(text::read_acquire_script, 4, 4, read_acquire),
+        make(text::read_fenced_acquire_script, 5, 6, read_acquire_with_fence),
+        make(text::read_extend_script, 2, 2, read_extend),
+        make(text::read_raise_script, 5, 3, read_raise),
+        make(text::read_release_script, 4, 2, read_release),
+        make(text::write_acquire_script, 4, 4, write_acquire),
+        make(text::write_fenced_acquire_script, 5, 6, write_acquire_with_fence),
+        make(text::write_release_script, 4, 3, write_release),
     };
     return all;
 }
 
-reply run(native_script const& script, database& d, command_line keys, command_line arguments) {
+reply run(native_script const& script, database& d, command_line keys, command_line arguments,
+          std::function<void(std::string const&)> on_read) {
     auto const fits = script.for_any_number
                           ? !keys.empty() && keys.size() % script.keys == 0 &&
                                 arguments.size() >= script.arguments
@@ -425,7 +397,7 @@ reply run(native_script const& script, database& d, command_line keys, command_l
                             std::to_string(script.keys) + " keys and " +
                             std::to_string(script.arguments) + " arguments only");
     }
-    script_run s(d, std::move(keys), std::move(arguments));
+    script_run s(d, std::move(keys), std::move(arguments), std::move(on_read));
     try {
         return script.body(s);
     } catch (script_failure const& f) {

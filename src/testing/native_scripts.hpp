@@ -1,6 +1,6 @@
 // The scripts of the library, in C++. An instance knows a script by its text, or by the SHA-1 of
-// that, as a server does; the texts are those of redis/wire/kinds/lock_scripts.hpp. A differential
-// test runs each of them here and on real servers.
+// that, as a server does; the texts are those of redis/wire/kinds/lock_scripts.hpp and
+// read_write_scripts.hpp. A differential test runs each of them here and on real servers.
 #ifndef HOLDFAST_TESTING_NATIVE_SCRIPTS_HPP
 #define HOLDFAST_TESTING_NATIVE_SCRIPTS_HPP
 
@@ -9,6 +9,7 @@
 #include "testing/reply.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,7 +32,9 @@ struct native_script {
 std::span<native_script const> native_scripts();
 
 /// Runs the script with these keys and arguments. Writes before an error stay, as on a server.
-reply run(native_script const&, database&, command_line keys, command_line arguments);
+/// `on_read` is called with each key that the script reads.
+reply run(native_script const&, database&, command_line keys, command_line arguments,
+          std::function<void(std::string const&)> on_read);
 
 } // namespace holdfast::testing
 

@@ -37,6 +37,9 @@ void encode(std::string& out, reply const& r, int protocol) {
         return append_line(out, '+', r.text);
     case reply::kind::error:
         return append_line(out, '-', r.text);
+    case reply::kind::real:
+        if (protocol == 3) return append_line(out, ',', r.text);
+        [[fallthrough]];
     case reply::kind::bulk:
         append_header(out, '$', r.text.size());
         out += r.text;
@@ -48,11 +51,17 @@ void encode(std::string& out, reply const& r, int protocol) {
     case reply::kind::map:
         append_header(out, protocol == 3 ? '%' : '*', r.parts.size() / (protocol == 3 ? 2 : 1));
         break;
+    case reply::kind::pairs:
+        append_header(out, '*', r.parts.size() / (protocol == 3 ? 2 : 1));
+        break;
     case reply::kind::push:
         append_header(out, '>', r.parts.size());
         break;
     }
-    for (auto const& part : r.parts) encode(out, part, protocol);
+    for (std::size_t i = 0; i < r.parts.size(); ++i) {
+        if (r.type == reply::kind::pairs && protocol == 3 && i % 2 == 0) append_header(out, '*', 2);
+        encode(out, r.parts[i], protocol);
+    }
 }
 
 } // namespace holdfast::testing

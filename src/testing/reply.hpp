@@ -17,8 +17,10 @@ struct reply {
         status,
         error,
         bulk,
+        real, ///< a number with or without a fraction, as text; a bulk string in RESP2
         array,
-        map, ///< keys and values in turn; an array in RESP2
+        map,   ///< keys and values in turn; an array in RESP2
+        pairs, ///< as that, but in RESP3 an array of arrays
         push,
     };
 
@@ -33,6 +35,7 @@ struct reply {
     static reply status(std::string t) { return {.type = kind::status, .text = std::move(t)}; }
     static reply error(std::string t) { return {.type = kind::error, .text = std::move(t)}; }
     static reply bulk(std::string t) { return {.type = kind::bulk, .text = std::move(t)}; }
+    static reply real(std::string t) { return {.type = kind::real, .text = std::move(t)}; }
     static reply list(kind k, std::vector<reply> p) { return {.type = k, .parts = std::move(p)}; }
 
     bool is_error() const { return type == kind::error; }

@@ -4,6 +4,8 @@
 //
 // The input is a list of steps, each a letter with parameters: see conversation::step.
 #include "redis/server/server_link.hpp"
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/read_write_key.hpp"
 
 #include "fuzz/check.hpp"
 
@@ -32,7 +34,7 @@ using holdfast::test::check;
 using protocol::command;
 using protocol::verdict;
 
-constexpr std::size_t all_keys = 4;
+constexpr std::size_t all_keys = 8; // four of exclusive locks, two of readers, two of writers
 constexpr std::size_t max_submissions = 2'000; // enough for several batches
 
 //
@@ -154,6 +156,7 @@ public:
     void ask(conversation& c, std::size_t key) {
         conversation_ = &c;
         key_ = "key" + std::to_string(key);
+        kind_ = key < 4 ? &exclusive_key : key < 6 ? &read_key : &write_key;
     }
     bool wanted = true;
     bool fenced = false;
@@ -162,12 +165,16 @@ public:
     std::string_view key() const { return key_; }
 
 private:
+    lock_kind const& kind() const noexcept override { return *kind_; }
     command_args arguments(command) const noexcept override {
         return {.key = key_,
                 .token = "0123456789abcdef0123456789abcdef",
                 .ttl = 10s,
                 .fence_ttl = fenced ? 60s : 0s,
-                .number = 7};
+                .number = 7,
+                .intent = "fuzz:me",
+                .waits = true,
+                .readers_turn = 3ms};
     }
     bool still_wants(command) const noexcept override { return wanted; }
     void on_answer(unsigned instance, command, std::uint32_t round, answer const&) override;
@@ -175,6 +182,7 @@ private:
 
     conversation* conversation_ = nullptr;
     std::string key_;
+    lock_kind const* kind_ = nullptr;
 };
 
 class conversation final : public instance_owner {

@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_with_the_next_fence) {
     server s;
     test_client a({s.address()});
     test_client b({s.address()});
-    lock_options const options{.ttl = 60s, .fencing = true, .handover_limit = 100};
+    lock_options const options{.ttl = 60s, .fencing = true, .handover_limit = max_handover_limit};
     auto first = a.hold("k", options);
     attempt second(a, "k", options);
     BOOST_REQUIRE(a.until([&] { return a.locks.stats().waiters == 1; }));

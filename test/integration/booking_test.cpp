@@ -80,6 +80,29 @@ BOOST_AUTO_TEST_CASE(a_seat_is_held_for_its_buyer_alone) {
     check_nothing_left(s.instances);
 }
 
+// Who looks at the seat waits for the payment, on any server. The list does not.
+BOOST_AUTO_TEST_CASE(a_look_at_a_seat_waits_for_a_purchase_under_way) {
+    stage s;
+    booking_process const a(s.instances, s.database, {"--payment", "500"});
+    booking_process const b(s.instances, s.database);
+    BOOST_TEST(b.get("/seats/7").body == "{\"seat\":7,\"state\":\"free\"}");
+    auto bought = a.posting("/seats/7/buy", "alice");
+    BOOST_TEST(a.metric_becomes("holdfast_leases_held", 1.));
+    BOOST_TEST(b.shows("{\"seat\":7,\"state\":\"free\"}"));
+    auto const looking = [](booking_process const& at) {
+        return std::async(std::launch::async, [&at] { return at.get("/seats/7"); });
+    };
+    std::vector<std::future<http_reply>> looks;
+    for (auto const* const at : {&a, &b, &a, &b}) looks.push_back(looking(*at));
+    for (auto& each : looks) {
+        auto const seen = each.get();
+        BOOST_TEST(seen.status == 200U, seen.body);
+        BOOST_TEST(seen.body == "{\"seat\":7,\"state\":\"sold\",\"owner\":\"alice\"}");
+    }
+    BOOST_TEST(bought.get().status == 200U);
+    check_nothing_left(s.instances, std::chrono::seconds(5)); // the readers had a turn
+}
+
 BOOST_AUTO_TEST_CASE(a_seat_that_was_held_for_too_long_is_free_again) {
     stage s;
     booking_process const server(s.instances, s.database, {"--hold", "300"});
@@ -148,6 +171,11 @@ BOOST_AUTO_TEST_CASE(wrong_requests_are_refused_with_a_reason) {
         {{"POST", "/seats/12/buy", std::string(5'000, ' ')}, 413, "the body is too long"},
         {{"POST", "/seats/12/buy", owner, {{"X-Request-Timeout-Ms", "soon"}}}, 400, "soon"},
         {{"POST", "/seats/12/buy", owner, {{"X-Request-Timeout-Ms", "0"}}}, 400, "positive"},
+        {{"GET", "/seats/x"}, 400, "\\\"x\\\" is not the number of a seat"},
+        {{"GET", "/seats/"}, 400, "is not the number of a seat"},
+        {{"GET", "/seats/13"}, 404, "there is no seat 13"},
+        {{"GET", "/seats/12", {}, {{"X-Request-Timeout-Ms", "soon"}}}, 400, "soon"},
+        {{"POST", "/seats/12", owner}, 405, "POST is not for /seats/12"},
         {{"GET", "/seats/12/buy"}, 405, "GET is not for /seats/12/buy"},
         {{"POST", "/seats"}, 405, "POST is not for /seats"},
         {{"DELETE", "/metrics"}, 405, "DELETE is not for /metrics"},

@@ -2,7 +2,8 @@
 // it.
 //
 //   contender --instances HOST:PORT,... [--key KEY] [--ttl MS] [--instance-timeout MS]
-//     [--fencing on|off] [--witness HOST:PORT --coroutines N (--sections N | --seconds N)]
+//     [--fencing on|off] [--access exclusive|read|write] [--witness HOST:PORT --coroutines N
+//     (--sections N | --seconds N)]
 //
 // The process prints "ready" when every instance is up, and continues when it reads a line. The
 // witness is a server that is no instance. With a witness, each coroutine runs --sections sections
@@ -52,6 +53,7 @@ struct settings {
     unsigned sections = 0; ///< for each coroutine
     unsigned seconds = 0;
     bool fencing = false;
+    holdfast::lock_access access = holdfast::lock_access::exclusive;
 };
 
 struct results {
@@ -69,8 +71,7 @@ public:
     explicit contender(settings s)
         : settings_(std::move(s))
         , locks_(context_.get_executor(), settings_.instances, options())
-        , lock_(
-              locks_.make_lock(settings_.key, {.ttl = settings_.ttl, .fencing = settings_.fencing}))
+        , lock_(make_lock())
         , input_(context_, ::dup(STDIN_FILENO))
         , changed_(context_, clock_type::time_point::max()) {
         if (settings_.witness) witness_.emplace(*settings_.witness);
@@ -90,6 +91,14 @@ private:
         return {.instance_timeout = settings_.instance_timeout,
                 .connect_timeout = settings_.instance_timeout,
                 .max_reconnect_delay = 50ms};
+    }
+
+    holdfast::lock make_lock() {
+        holdfast::lock_options const o{.ttl = settings_.ttl, .fencing = settings_.fencing};
+        if (settings_.access == holdfast::lock_access::exclusive)
+            return locks_.make_lock(settings_.key, o);
+        auto const both = locks_.make_read_write_lock(settings_.key, o);
+        return settings_.access == holdfast::lock_access::read ? both.read() : both.write();
     }
 
     asio::awaitable<void> everything() {
@@ -199,6 +208,14 @@ private:
     unsigned inside_ = 0;
 };
 
+holdfast::lock_access access_of(std::string const& option, std::string const& text) {
+    using holdfast::lock_access;
+    if (text == "exclusive") return lock_access::exclusive;
+    if (text == "read") return lock_access::read;
+    if (text == "write") return lock_access::write;
+    throw std::invalid_argument(option + ": \"" + text + "\" is not exclusive, read or write");
+}
+
 unsigned positive(std::string const& option, std::string const& text) {
     std::istringstream in(text);
     int n = 0;
@@ -229,6 +246,8 @@ settings parse(int argc, char** argv) {
             if (value != "on" && value != "off")
                 throw std::invalid_argument(option + ": \"" + value + "\" is neither on nor off");
             s.fencing = value == "on";
+        } else if (option == "--access") {
+            s.access = access_of(option, value);
         } else if (option == "--coroutines") {
             s.coroutines = positive(option, value);
         } else if (option == "--sections") {

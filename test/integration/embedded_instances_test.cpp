@@ -5,6 +5,7 @@
 #include <holdfast/testing/instance.hpp>
 
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/read_write_scripts.hpp"
 
 #include "integration/attempt.hpp"
 #include "integration/test_client.hpp"
@@ -96,11 +97,31 @@ struct pair_of_servers {
             same({"PTTL", key});
             auto const type = same({"TYPE", key}).string();
             if (type == "string") same({"GET", key});
+            if (type == "zset") same_members(key);
             if (type != "list") continue;
             for (auto i = 0; !same({"LINDEX", key, std::to_string(i)}).is_nil(); ++i) {
             }
         }
         same({"DBSIZE"});
+    }
+    /// The scores are the same, or times that differ by no more than the two have been asked apart.
+    void same_members(std::string const& key) {
+        auto const all = [&](redis_cli& cli) {
+            std::vector<std::pair<std::string, double>> found;
+            auto const r = cli.command({"ZRANGE", key, "0", "-1", "WITHSCORES"});
+            for (std::size_t i = 0; i + 1 < r.elements().size(); i += 2)
+                found.emplace_back(r.elements()[i].string(),
+                                   std::stod(r.elements()[i + 1].string()));
+            std::ranges::sort(found);
+            return found;
+        };
+        auto const theirs = all(real), its = all(ours);
+        constexpr double slack = 5'000;
+        auto const agree = std::ranges::equal(theirs, its, [&](auto const& a, auto const& b) {
+            return a.first == b.first && std::abs(a.second - b.second) < slack;
+        });
+        failed = failed || !agree;
+        BOOST_TEST(agree, key);
     }
     server_kind kind;
     server redis;
@@ -291,6 +312,46 @@ BOOST_AUTO_TEST_CASE(commands_get_the_replies_of_a_server) {
             {"LINDEX", "s", "0"},
             {"LPOS", "s", "x"},
             {"LREM", "s", "0", "x"},
+            {"ZADD", "z", "1", "a", "2.5", "b", "inf", "c"},
+            {"ZADD", "z", "3", "a", "-1e10", "d"},
+            {"ZADD", "z", "x", "a"},
+            {"ZADD", "z", "nan", "a"},
+            {"ZADD", "z", "1", "a", "2"},
+            {"ZADD", "z"},
+            {"ZADD", "s", "1", "a"},
+            {"ZCARD", "z"},
+            {"ZCARD", "s"},
+            {"ZCARD", "none"},
+            {"ZSCORE", "z", "a"},
+            {"ZSCORE", "z", "b"},
+            {"ZSCORE", "z", "c"},
+            {"ZSCORE", "z", "d"},
+            {"ZSCORE", "z", "none"},
+            {"ZSCORE", "s", "a"},
+            {"ZSCORE", "none", "a"},
+            {"ZRANGE", "z", "0", "-1"},
+            {"ZRANGE", "z", "-1", "-1", "withscores"},
+            {"ZRANGE", "z", "0", "9223372036854775807", "WITHSCORES"},
+            {"ZRANGE", "z", "2", "1"},
+            {"ZRANGE", "z", "-9223372036854775807", "0"},
+            {"ZRANGE", "z", "0", "x"},
+            {"ZRANGE", "z", "0", "1", "SOON"},
+            {"ZRANGE", "s", "0", "1"},
+            {"ZRANGE", "none", "0", "1"},
+            {"PEXPIRE", "z", "100000"},
+            {"TYPE", "z"},
+            {"GET", "z"},
+            {"LPOP", "z"},
+            {"SCAN", "0", "TYPE", "zset"},
+            {"ZREMRANGEBYSCORE", "z", "-inf", "2.5"},
+            {"ZREMRANGEBYSCORE", "z", "x", "1"},
+            {"ZREMRANGEBYSCORE", "s", "0", "1"},
+            {"ZREMRANGEBYSCORE", "none", "0", "1"},
+            {"ZREM", "z", "none", "a"},
+            {"ZREM", "s", "a"},
+            {"ZREM", "none", "a"},
+            {"ZREM", "z", "c"},
+            {"EXISTS", "z"},
             {"EXISTS", "s", "s", "none"},
             {"DEL", "s", "s", "none"},
             {"DBSIZE"},
@@ -518,6 +579,87 @@ BOOST_AUTO_TEST_CASE(random_scripts_on_several_keys_get_the_replies_of_a_server)
     });
 }
 
+BOOST_AUTO_TEST_CASE(random_scripts_for_readers_and_writers_get_the_replies_of_a_server) {
+    beside_each_kind([](pair_of_servers& both) {
+        struct rw_script {
+            std::string_view text;
+            bool acquires, counts, withdraws;
+        };
+        std::vector<rw_script> const scripts{
+            {redis::read_acquire_script, true, false, false},
+            {redis::read_fenced_acquire_script, true, true, false},
+            {redis::read_extend_script, false, false, false},
+            {redis::read_raise_script, false, true, false},
+            {redis::read_release_script, false, false, false},
+            {redis::write_acquire_script, true, false, false},
+            {redis::write_fenced_acquire_script, true, true, false},
+            {redis::write_release_script, false, false, true},
+        };
+        std::vector<std::string> const keys{"k", "k:fence", "k:readers", "k:intent", "k:turn"};
+        std::vector<std::string> const clients{"one", "two"};
+        auto const count = is_exact(both.kind) ? 24U : 6U;
+        with_seeds(both, count, [&](std::mt19937_64& random) {
+            chooser choose{random};
+            auto const some_ttl = [&] { return std::to_string(100'000 * (1 + choose.below(9))); };
+            auto const clock = [](std::time_t ahead) {
+                return std::to_string((std::time(nullptr) + ahead) * 10'000);
+            };
+            both.same({"FLUSHALL"});
+            for (auto step = 0; step < 200 && !both.failed; ++step) {
+                // Another program changes the keys now and then.
+                switch (choose.below(24)) {
+                case 0:
+                    both.same({"SET", "k:fence", choose.of(odd_numbers)});
+                    break;
+                case 1:
+                case 2:
+                    both.same({"DEL", choose.of(keys)});
+                    break;
+                case 3:
+                    both.same({"SET", choose.of(keys), choose.of(tokens), "PX", some_ttl()});
+                    break;
+                case 4: {
+                    auto const key = choose.of(keys);
+                    both.same({"DEL", key});
+                    both.same({"RPUSH", key, choose.of(tokens)});
+                    break;
+                }
+                case 5: // a reader whose time has passed, or one that nobody knows
+                    both.same({"ZADD", "k:readers", "5", choose.of(tokens)});
+                    break;
+                case 6:
+                    both.same({"PEXPIRE", choose.of(keys), some_ttl()});
+                    break;
+                case 7:
+                    both.same({"FLUSHALL"});
+                    break;
+                default:
+                    break;
+                }
+                auto const& script = scripts[choose.below(scripts.size())];
+                auto const extends = script.text == redis::read_extend_script;
+                auto const* const used = extends ? "2" : script.counts ? "5" : "4";
+                command_line words{"EVAL", std::string(script.text), used, "k"};
+                if (script.counts) words.emplace_back("k:fence");
+                words.emplace_back("k:readers");
+                if (!extends) words.insert(words.end(), {"k:intent", "k:turn"});
+                words.push_back(choose.of(tokens));
+                if (script.acquires || !script.counts) words.push_back(some_ttl());
+                if (script.counts) {
+                    std::vector<std::string> const numbers{
+                        "1", "2", "7", "50", "400000", "700000", clock(-3'600), clock(3'600)};
+                    words.push_back(choose.of(numbers));
+                    words.push_back(some_ttl());
+                }
+                if (script.acquires || script.withdraws) words.push_back(choose.of(clients));
+                if (script.acquires) words.push_back(choose.of({"wait", "wait", "try", "heal"}));
+                both.same(words);
+                both.same_keys(keys);
+            }
+        });
+    });
+}
+
 // Two clients, of which the second one tracks keys, and changes some itself.
 BOOST_AUTO_TEST_CASE(changes_are_pushed_as_by_a_server) {
     beside_each_kind([](pair_of_servers& both) {
@@ -556,7 +698,7 @@ BOOST_AUTO_TEST_CASE(changes_are_pushed_as_by_a_server) {
             std::vector<std::string> const keys{"k", "l", "m"};
             for (auto step = 0; step < 200 && !both.failed; ++step) {
                 auto const key = choose.of(keys);
-                switch (choose.below(10)) {
+                switch (choose.below(11)) {
                 case 0:
                 case 1:
                 case 2:
@@ -581,6 +723,11 @@ BOOST_AUTO_TEST_CASE(changes_are_pushed_as_by_a_server) {
                 case 8:
                     both.same({"EVAL", std::string(redis::fenced_acquire_script), "2", key,
                                key + ":fence", "me", "100000", "1", "100000"});
+                    break;
+                case 9: // it registers for the keys that it reads and does not write
+                    same({"CLIENT", "CACHING", "YES"});
+                    same({"EVAL", std::string(redis::write_acquire_script), "4", key, "l:readers",
+                          "l:intent", "l:turn", "me", "100000", "name", "wait"});
                     break;
                 default:
                     if (choose.below(10) == 0) both.same({"FLUSHALL"});

@@ -249,6 +249,78 @@ constexpr std::array<flow, 11> flows{
 /// The flows whose keys another client has.
 constexpr std::array<std::size_t, 2> of_anothers{4, 10};
 
+//
+// The same with readers and writers
+//
+
+using flow_of_both = asio::awaitable<void> (*)(read_write_lock);
+
+std::shared_ptr<call> start(lock const& on) {
+    auto const begun = std::make_shared<call>();
+    on.acquire(asio::bind_cancellation_slot(begun->signal.slot(), [begun](error e, lease l) {
+        begun->result = std::move(e);
+        begun->held = std::move(l);
+        begun->over = true;
+    }));
+    return begun;
+}
+
+asio::awaitable<void> read_together(read_write_lock on) {
+    auto first = co_await on.read().acquire();
+    auto second = co_await on.read().acquire();
+    first = {};
+    auto const result = co_await second.release();
+    expect(result.confirmed(), "released");
+}
+
+asio::awaitable<void> read_after_a_writer(read_write_lock on) {
+    auto held = co_await on.write().acquire();
+    auto const first = start(on.read()), second = start(on.read());
+    auto const result = co_await held.release();
+    expect(result.confirmed(), "released");
+    co_await until_over(first);
+    co_await until_over(second);
+    expect(first->held.held(), "first held");
+    expect(second->held.held(), "second held");
+}
+
+asio::awaitable<void> write_after_readers(read_write_lock on) {
+    auto held = co_await on.read().acquire();
+    auto const writer = start(on.write()), reader = start(on.read());
+    held = {};
+    co_await until_over(writer);
+    expect(writer->held.held(), "the writer's is held");
+    writer->held = {};
+    co_await until_over(reader);
+    expect(reader->held.held(), "the reader's is held");
+}
+
+asio::awaitable<void> give_up_writing(read_write_lock on) {
+    auto const held = co_await on.read().acquire();
+    auto const writer = start(on.write()), reader = start(on.read());
+    auto const executor = co_await asio::this_coro::executor;
+    for (int i = 0; i < 3; ++i) co_await asio::post(executor, asio::deferred);
+    writer->signal.emit(asio::cancellation_type::terminal);
+    co_await until_over(writer);
+    expect(writer->result == errc::cancelled, "cancelled");
+    co_await until_over(reader);
+    expect(reader->held.held(), "the reader's is held");
+}
+
+asio::awaitable<void> downgrade(read_write_lock on) {
+    auto held = co_await on.write().acquire();
+    auto const reader = start(on.read());
+    co_await held.downgrade();
+    expect(held.held(), "held");
+    co_await until_over(reader);
+    expect(reader->held.held(), "the reader's is held");
+    auto const result = co_await held.release();
+    expect(result.confirmed(), "released");
+}
+
+constexpr std::array<flow_of_both, 5> flows_of_both{
+    read_together, read_after_a_writer, write_after_readers, give_up_writing, downgrade};
+
 /// A handler that counts whether it was called or destroyed.
 struct witness {
     struct counts {
@@ -360,10 +432,12 @@ template <class Happened>
     }
 }
 
-/// The options of the locks of the flows, and whether each lock has two keys.
+/// The options of the locks of the flows, and whether each lock has two keys, or is a writer's.
+/// With writers there are flows of readers, too.
 struct lock_choice {
     lock_options options = long_lived;
     bool two_keys = false;
+    bool writes = false;
 };
 
 /// The life of a client, in which one allocation fails.
@@ -373,7 +447,8 @@ public:
          lock_choice const& of_locks)
         : locks_(std::in_place, context_.get_executor(), servers, options)
         , of_locks_(of_locks.options)
-        , two_keys_(of_locks.two_keys) {}
+        , two_keys_(of_locks.two_keys)
+        , writes_(of_locks.writes) {}
 
     /// The flows begin when the client is `ready`.
     void run(std::uint64_t fails_at, may_fail when, bool holds,
@@ -383,9 +458,17 @@ public:
         keys.reserve(flows.size());
         for (std::size_t i = 0; i < flows.size(); ++i) {
             std::vector<std::string> names{"key:" + std::to_string(i)};
+            if (writes_) {
+                keys.push_back(locks_->make_read_write_lock(names[0], of_locks_).write());
+                continue;
+            }
             if (two_keys_) names.push_back("also:" + std::to_string(i));
             keys.push_back(locks_->make_multi_lock(names, of_locks_));
         }
+        std::vector<read_write_lock> both;
+        for (std::size_t i = 0; writes_ && i < flows_of_both.size(); ++i)
+            both.push_back(locks_->make_read_write_lock("both:" + std::to_string(i), of_locks_));
+        flow_count = keys.size() + both.size();
         lease lasts;
         bool lost = false;
         if (holds) { // without, the first queue of the client is made later
@@ -400,9 +483,14 @@ public:
         for (std::size_t i = 0; i < flows.size(); ++i) {
             attempt([&] { asio::co_spawn(context_, flows[i](keys[i]), witness(of_flows)); });
         }
+        for (std::size_t i = 0; i < both.size(); ++i) {
+            attempt(
+                [&] { asio::co_spawn(context_, flows_of_both[i](both[i]), witness(of_flows)); });
+        }
         until([&] { return of_flows.all_over(); }, "flows");
         allocate_as_ever();
         keys.clear();
+        both.clear();
 
         std::optional<error> check;
         locks_->make_lock("after", of_locks_).acquire([&](error e, lease) {
@@ -450,6 +538,7 @@ public:
 
     std::vector<std::string> problems;
     witness::counts of_flows, of_shutdown;
+    std::size_t flow_count = 0;
     std::size_t thrown = 0; ///< exceptions from a call, or from running the context
     bool link_lost = false, client_ended = false;
     bool failed_at_end = false; ///< during the shutdown, which waits for no link that is lost
@@ -495,7 +584,7 @@ private:
     asio::io_context context_;
     std::optional<client> locks_;
     lock_options const of_locks_;
-    bool const two_keys_;
+    bool const two_keys_, writes_;
 };
 
 /// Reads all that it is given.
@@ -524,12 +613,14 @@ std::vector<std::string> anothers() {
     return keys;
 }
 
-/// The keys that should have gone. What is left of the line of a fair lock ends by itself.
+/// The keys that should have gone. What is left of the line of a fair lock, and of the turn of
+/// readers, ends by itself.
 std::vector<std::string> left_on(redis_cli& server) {
     auto keys = server.keys();
     auto const others = anothers();
     std::erase_if(keys, [&](auto const& key) {
-        return contains(key, "}:queue") || std::ranges::find(others, key) != others.end();
+        return contains(key, "}:queue") || contains(key, "}:turn") ||
+               std::ranges::find(others, key) != others.end();
     });
     return keys;
 }
@@ -561,7 +652,7 @@ void sweep(target on, bool thread_safe, may_fail when, lock_choice const& of_loc
             if (!injected.reached) ++beyond;
             ++(injected.failed ? failed : spared);
             auto& problems = l.problems;
-            auto const hurt = l.of_flows.failed + (flows.size() - l.of_flows.called);
+            auto const hurt = l.of_flows.failed + (l.flow_count - l.of_flows.called);
             clients += l.client_ended ? 1 : 0;
             links += l.link_lost ? 1 : 0;
             if (hurt > 1 && !l.link_lost && !l.client_ended)
@@ -630,6 +721,11 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_of_se
     in_order.patience = 0;
     sweep(1, false, everywhere, {long_lived, true});
     sweep(3, false, in_the_engine, {in_order, true});
+}
+
+BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_of_writers_and_readers) {
+    sweep(1, false, everywhere, {.writes = true});
+    sweep(3, false, in_the_engine, {.writes = true});
 }
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_behind_sentinels) {

@@ -164,8 +164,9 @@ std::size_t refused_steps(fleet& servers, int hint, client_options const& option
 std::deque<chain> busy_chains(client& locks, unsigned keys, lease_clock::duration work) {
     std::deque<chain> all;
     for (auto n = 0U; n < 2 * keys; ++n) {
-        auto const key = locks.make_lock("busy:" + std::to_string(n / 2),
-                                         {.ttl = 60s, .handover_limit = 100, .handover_time = 60s});
+        auto const key = locks.make_lock(
+            "busy:" + std::to_string(n / 2),
+            {.ttl = 60s, .handover_limit = max_handover_limit, .handover_time = 60s});
         all.emplace_back(key, 1'000'000, work);
     }
     for (auto& c : all) c.go();
@@ -220,8 +221,8 @@ BOOST_AUTO_TEST_CASE(other_work_gets_its_turn) {
     for (auto const how : {single::by_hint, single::by_option}) {
         fleet servers(1);
         hinted_client client(servers, how);
-        auto const key =
-            client.locks.make_lock("k", {.ttl = 60s, .handover_limit = 100, .handover_time = 60s});
+        auto const key = client.locks.make_lock(
+            "k", {.ttl = 60s, .handover_limit = max_handover_limit, .handover_time = 60s});
         std::array both{chain(key, 1'000'000), chain(key, 1'000'000)};
         for (auto& c : both) c.go();
         auto const all = both[0].left() + both[1].left();

@@ -225,10 +225,10 @@ BOOST_AUTO_TEST_CASE(force_does_not_harm_a_lock_that_came_meanwhile) {
         result = {std::move(e), std::move(r)};
         done = true;
     });
-    // The inspection is four replies.
+    // The inspection is eleven replies.
     BOOST_REQUIRE(client.until([&] {
-        return proxies[0].replies_held() >= 4 && proxies[1].replies_held() >= 4 &&
-               proxies[2].replies_held() >= 4;
+        return proxies[0].replies_held() >= 11 && proxies[1].replies_held() >= 11 &&
+               proxies[2].replies_held() >= 11;
     }));
     for (auto& cli : other.clis) cli.set("k", "of-the-next");
     for (std::size_t i = 0; i < 3; ++i) proxies[i].resume();

@@ -712,6 +712,9 @@ BOOST_AUTO_TEST_CASE(bad_sets_are_refused_with_their_values) {
     refuses(key_names(65, "k"), "65 keys");
     refuses({"a", std::string(max_key_size, 'x')}, "bytes");
     refuses({"{a}", "{a}:fence"}, "fence counter of the key \"{a}\"");
+    refuses({"{a}", "{a}:readers:own"}, "set of the readers of the key \"{a}\"");
+    refuses({"{a}", "{a}:intent:own"}, "note of a writer of the key \"{a}\"");
+    refuses({"{a}", "{a}:turn:own"}, "turn of the readers of the key \"{a}\"");
     refuses({"a", "b"}, "fair", {.fair = true});
     auto const one = client.locks.make_multi_lock({"a"});
     BOOST_TEST((one.keys() == std::vector<std::string_view>{"p:a"}));

@@ -1,6 +1,6 @@
 // A holder that the tests of losses stop and continue.
 //
-//   sleeper --instances HOST:PORT,... --keys N --ttl MS --loop (busy|events)
+//   sleeper --instances HOST:PORT,... --keys N --ttl MS --loop (busy|events) [--access read|write]
 //
 // The process acquires the keys sleeper:0 .. sleeper:N-1 and prints "held". Then it checks its
 // leases continuously: in a handler that blocks the event loop, or in one handler each millisecond.
@@ -40,6 +40,7 @@ struct settings {
     std::size_t keys = 1;
     std::chrono::milliseconds ttl{1'000};
     bool busy = false;
+    std::string access; ///< empty: exclusive
 };
 
 class sleeper {
@@ -59,9 +60,7 @@ public:
 private:
     asio::awaitable<void> everything() {
         for (std::size_t i = 0; i < leases_.size(); ++i) {
-            auto const lock =
-                locks_.make_lock("sleeper:" + std::to_string(i), {.ttl = settings_.ttl});
-            leases_[i] = co_await lock.acquire();
+            leases_[i] = co_await lock_on("sleeper:" + std::to_string(i)).acquire();
             leases_[i].wait_end([this](holdfast::error const&, holdfast::lease_end how) {
                 told_ += is_loss(how) ? 1 : 0;
             });
@@ -87,6 +86,13 @@ private:
         std::cout << "held=" << at_first << " told=" << told_ << " lost=" << lost
                   << " wrong=" << wrong_ << std::endl;
         co_await locks_.shutdown();
+    }
+
+    holdfast::lock lock_on(std::string const& key) {
+        holdfast::lock_options const options{.ttl = settings_.ttl};
+        if (settings_.access.empty()) return locks_.make_lock(key, options);
+        auto const both = locks_.make_read_write_lock(key, options);
+        return settings_.access == "read" ? both.read() : both.write();
     }
 
     // Checks all leases. True if the process was stopped before.
@@ -128,6 +134,8 @@ settings parse(int argc, char** argv) {
             s.ttl = std::chrono::milliseconds(std::stoul(value));
         } else if (option == "--loop") {
             s.busy = value == "busy";
+        } else if (option == "--access") {
+            s.access = value;
         } else {
             throw std::invalid_argument("unknown option " + option);
         }

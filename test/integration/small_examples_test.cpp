@@ -176,6 +176,24 @@ BOOST_AUTO_TEST_CASE(transfers_lose_nothing) {
     check_nothing_left(instances);
 }
 
+// Two processes at once, on the same page.
+BOOST_AUTO_TEST_CASE(a_page_is_read_by_many_and_never_torn) {
+    fleet instances(3);
+    server store;
+    std::string command = program("HOLDFAST_CONFIG_PAGE") + ' ' + store.address();
+    for (auto const& url : instances.urls()) command += " '" + url + "'";
+    command = "timeout 60 " + command;
+    auto const o = run_program(command + " & " + command + "; status=$?; wait $! && exit $status");
+    BOOST_TEST(o.status == 0, o.said);
+    for (auto const* const line : {" times, torn 0 times\n", "a late write turned away\n"})
+        BOOST_TEST(o.said.find(line) != o.said.rfind(line), o.said);
+    redis_cli in_store(store);
+    for (auto const* const field : {"host", "port", "path"})
+        BOOST_TEST(in_store.command({"HGET", "page", field}).string() == "the end");
+    // A downgraded writer opens no turn: the note of readers that it has refused goes with its ttl.
+    check_nothing_left(instances, std::chrono::seconds(15));
+}
+
 // Twice, as the second run must have greater fences than the row has from the first.
 BOOST_AUTO_TEST_CASE(a_row_with_a_fence_rejects_a_late_holder,
                      *boost::unit_test::precondition([](auto) {

@@ -23,6 +23,9 @@ inline rules const reports{"+pttl", "+type", "+getrange"};
 inline rules const lists{"+scan"};
 inline rules const fences{"+time"};
 inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem"};
+inline rules const readers{
+    "+time",   "+pttl",  "+zadd", "+zcard", "+zrange", "+zrem", "+zremrangebyscore",
+    "+zscore", "+exists"};
 inline rules const several_keys{"+exists", "+mget"};
 inline rules const replicas{"+wait"};
 inline rules const cluster{"+cluster|slots", "+cluster|info", "+cluster|nodes", "+asking"};
@@ -33,6 +36,8 @@ inline rules const guards{"+time", "+config|get", "+ping"};
 [[nodiscard]] rules fence_keys(std::string_view prefix);
 // The same of the lists of fair locks, and of the keys that call their processes.
 [[nodiscard]] rules line_keys(std::string_view prefix);
+// The same of the keys beside a read-write lock.
+[[nodiscard]] rules reader_keys(std::string_view prefix);
 
 // The line for all features, without those commands that only some servers know.
 [[nodiscard]] rules all(std::string_view prefix = {});

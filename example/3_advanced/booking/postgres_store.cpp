@@ -121,6 +121,14 @@ public:
         return std::string(PQcmdTuples(done.get())) == "1";
     }
 
+    std::optional<seat> read(int id, std::uint64_t fence) override {
+        auto const done = query("SELECT id, owner, sold, held_until, version FROM seats"
+                                " WHERE id = $1 AND fence <= $2",
+                                std::array{std::to_string(id), std::to_string(fence)});
+        if (PQntuples(done.get()) == 0) return std::nullopt;
+        return row(done.get(), 0);
+    }
+
     std::vector<seat> all() override {
         auto const done = query("SELECT id, owner, sold, held_until, version FROM seats"
                                 " ORDER BY id",

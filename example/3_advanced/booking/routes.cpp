@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -51,19 +52,28 @@ std::optional<std::string> owner_in(std::string const& body, std::string& proble
 
 struct seat_path {
     std::string number;
-    std::string name; ///< of the action
+    std::string name; ///< of the action; empty: to look at the seat
 };
 
-/// The parts of /seats/{n}/hold and /seats/{n}/buy.
+/// The parts of /seats/{n}, /seats/{n}/hold and /seats/{n}/buy.
 std::optional<seat_path> seat_path_in(std::string_view target) {
     constexpr std::string_view begin = "/seats/";
     if (!target.starts_with(begin)) return std::nullopt;
     target.remove_prefix(begin.size());
     auto const slash = target.find('/');
-    if (slash == target.npos) return std::nullopt;
+    if (slash == target.npos) return seat_path{std::string(target), {}};
     auto const name = target.substr(slash + 1);
     if (name != "hold" && name != "buy") return std::nullopt;
     return seat_path{std::string(target.substr(0, slash)), std::string(name)};
+}
+
+json::object row_of(seat const& s, std::int64_t now) {
+    auto const held = !s.owner.empty() && s.held_until > now;
+    json::object row;
+    row["seat"] = s.id;
+    row["state"] = s.sold ? "sold" : held ? "held" : "free";
+    if (s.sold || held) row["owner"] = s.owner;
+    return row;
 }
 
 unsigned status_of(outcome::kind result) {
@@ -98,16 +108,22 @@ asio::awaitable<response> routes::answer(request const& asked) {
 }
 
 asio::awaitable<routes::routed> routes::route(request const& asked) {
-    auto const post = seat_path_in(asked.target);
-    auto const get =
-        asked.target == "/seats" || asked.target == "/metrics" || asked.target == "/healthz";
-    auto const name = post ? "/seats/{n}/" + post->name : get ? asked.target : "other";
+    auto const path = seat_path_in(asked.target);
+    auto const post = path && !path->name.empty();
+    auto const get = (path && !post) || asked.target == "/seats" || asked.target == "/metrics" ||
+                     asked.target == "/healthz";
+    auto const name = post   ? "/seats/{n}/" + path->name
+                      : path ? "/seats/{n}"
+                      : get  ? asked.target
+                             : "other";
     routed done{name, failure(404, "no such path: " + asked.target)};
     if (post && asked.method == "POST") {
-        auto const wanted = post->name == "hold" ? action::hold : action::buy;
-        done.answer = co_await change(asked, post->number, wanted);
+        auto const wanted = path->name == "hold" ? action::hold : action::buy;
+        done.answer = co_await change(asked, path->number, wanted);
     } else if (get && asked.method == "GET") {
-        if (asked.target == "/seats")
+        if (path)
+            done.answer = co_await look(asked, path->number);
+        else if (asked.target == "/seats")
             done.answer = co_await list();
         else if (asked.target == "/healthz")
             done.answer = health();
@@ -121,25 +137,54 @@ asio::awaitable<routes::routed> routes::route(request const& asked) {
     co_return done;
 }
 
+/// The number of a seat. Nothing, with `problem` set, for another text.
+std::optional<int> routes::seat_of(std::string const& number, response& problem) const {
+    auto const id = positive(number);
+    if (!id) {
+        problem = failure(400, "\"" + number + "\" is not the number of a seat");
+    } else if (static_cast<unsigned>(*id) > seats_.count()) {
+        problem = failure(404, "there is no seat " + number);
+        return std::nullopt;
+    }
+    return id;
+}
+
+/// The time that the request may take. Nothing, with `problem` set, for another text.
+std::optional<std::chrono::milliseconds> routes::limit_of(request const& asked,
+                                                          response& problem) const {
+    if (asked.timeout.empty()) return deadline_;
+    auto const own = positive(asked.timeout);
+    if (!own) {
+        problem = failure(400, "X-Request-Timeout-Ms: \"" + asked.timeout +
+                                   "\" is not a positive number");
+        return std::nullopt;
+    }
+    return std::min(deadline_, std::chrono::milliseconds(*own));
+}
+
+asio::awaitable<response> routes::look(request const& asked, std::string const& number) {
+    response problem;
+    auto const id = seat_of(number, problem);
+    auto const limit = id ? limit_of(asked, problem) : std::nullopt;
+    if (!limit) co_return problem;
+    auto const ended = co_await seats_.look(*id, *limit);
+    if (ended.result != outcome::kind::done)
+        co_return failure(status_of(ended.result), ended.reason);
+    co_return response{200, json::serialize(row_of(ended.found, wall_clock()))};
+}
+
 asio::awaitable<response> routes::change(request const& asked, std::string const& number,
                                          action wanted) {
-    auto const id = positive(number);
-    if (!id) co_return failure(400, "\"" + number + "\" is not the number of a seat");
-    if (static_cast<unsigned>(*id) > seats_.count())
-        co_return failure(404, "there is no seat " + number);
-    std::string problem;
-    auto owner = owner_in(asked.body, problem);
-    if (!owner) co_return failure(400, problem);
-    auto limit = deadline_;
-    if (!asked.timeout.empty()) {
-        auto const own = positive(asked.timeout);
-        if (!own)
-            co_return failure(400, "X-Request-Timeout-Ms: \"" + asked.timeout +
-                                       "\" is not a positive number");
-        limit = std::min(limit, std::chrono::milliseconds(*own));
-    }
+    response problem;
+    auto const id = seat_of(number, problem);
+    if (!id) co_return problem;
+    std::string reason;
+    auto const owner = owner_in(asked.body, reason);
+    if (!owner) co_return failure(400, reason);
+    auto const limit = limit_of(asked, problem);
+    if (!limit) co_return problem;
     auto const name = *owner;
-    auto const ended = co_await seats_.change(wanted, *id, name, limit);
+    auto const ended = co_await seats_.change(wanted, *id, name, *limit);
     if (ended.result != outcome::kind::done)
         co_return failure(status_of(ended.result), ended.reason);
     json::object body;
@@ -155,14 +200,7 @@ asio::awaitable<response> routes::list() {
         auto const all = co_await seats_.all();
         auto const now = wall_clock();
         json::array list;
-        for (auto const& each : all) {
-            auto const held = !each.owner.empty() && each.held_until > now;
-            json::object row;
-            row["seat"] = each.id;
-            row["state"] = each.sold ? "sold" : held ? "held" : "free";
-            if (each.sold || held) row["owner"] = each.owner;
-            list.push_back(std::move(row));
-        }
+        for (auto const& each : all) list.push_back(row_of(each, now));
         co_return response{200, json::serialize(list)};
     } catch (store_error const& e) {
         co_return failure(503, e.what());

@@ -9,6 +9,7 @@
 #include <boost/asio/awaitable.hpp>
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace booking {
@@ -30,6 +31,10 @@ private:
     struct routed;
 
     boost::asio::awaitable<routed> route(request const& asked);
+    std::optional<int> seat_of(std::string const& number, response& problem) const;
+    std::optional<std::chrono::milliseconds> limit_of(request const& asked,
+                                                      response& problem) const;
+    boost::asio::awaitable<response> look(request const& asked, std::string const& number);
     boost::asio::awaitable<response> change(request const& asked, std::string const& number,
                                             action wanted);
     boost::asio::awaitable<response> list();

@@ -51,12 +51,16 @@ std::int64_t wall_clock() {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-asio::awaitable<outcome> seats::change(action wanted, int id, std::string owner,
-                                       std::chrono::milliseconds limit) {
-    // A buyer hears at once of an outage, and can try again.
-    auto const lock = locks_.make_lock(
+// A buyer hears at once of an outage, and can try again.
+holdfast::read_write_lock seats::lock_of(int id) const {
+    return locks_.make_read_write_lock(
         "seat:" + std::to_string(id),
         {.ttl = settings_.ttl, .fencing = true, .on_outage = holdfast::outage_policy::fail});
+}
+
+asio::awaitable<outcome> seats::change(action wanted, int id, std::string owner,
+                                       std::chrono::milliseconds limit) {
+    auto const lock = lock_of(id).write();
     std::optional<outcome> ended;
     auto const section = [&](holdfast::lease& lease) -> asio::awaitable<void> {
         ended = co_await under_lease(wanted, id, owner, lease.fence());
@@ -95,6 +99,20 @@ asio::awaitable<outcome> seats::under_lease(action wanted, int id, std::string c
     auto const written = co_await on_pool(pool_, write);
     if (!written) co_return late(id);
     co_return outcome{outcome::kind::done, {}, fence};
+}
+
+asio::awaitable<outcome> seats::look(int id, std::chrono::milliseconds limit) {
+    auto const lock = lock_of(id).read();
+    std::optional<outcome> ended;
+    auto const section = [&](holdfast::lease& lease) -> asio::awaitable<void> {
+        auto read = [&] { return database_.read(id, lease.fence()); };
+        auto const found = co_await on_pool(pool_, read);
+        ended = found ? outcome{outcome::kind::done, {}, lease.fence(), *found} : late(id);
+    };
+    auto const finished = co_await holdfast::with_lock(
+        lock, section, asio::cancel_after(limit, asio::as_tuple(asio::deferred)));
+    if (ended) co_return *ended;
+    co_return failed(id, std::get<0>(finished));
 }
 
 asio::awaitable<std::vector<seat>> seats::all() {

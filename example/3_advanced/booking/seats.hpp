@@ -1,8 +1,9 @@
-// Holding and buying a seat, under its lock.
+// Holding and buying a seat under its write lock, and looking at it under its read lock.
 #ifndef BOOKING_SEATS_HPP
 #define BOOKING_SEATS_HPP
 
 #include <holdfast/client.hpp>
+#include <holdfast/read_write_lock.hpp>
 
 #include "store.hpp"
 
@@ -33,6 +34,7 @@ struct outcome {
     kind result = kind::unavailable;
     std::string reason{}; ///< in words, if it is not done
     std::uint64_t fence = 0;
+    seat found{}; ///< of a look
 };
 
 /// @par Thread safety  Safe.
@@ -58,9 +60,14 @@ public:
     boost::asio::awaitable<outcome> change(action wanted, int id, std::string owner,
                                            std::chrono::milliseconds limit);
 
+    /// Waits until no purchase of the seat is under way, together with others who look.
+    boost::asio::awaitable<outcome> look(int id, std::chrono::milliseconds limit);
+
+    /// Without a lock: a purchase that is under way does not show.
     boost::asio::awaitable<std::vector<seat>> all();
 
 private:
+    holdfast::read_write_lock lock_of(int id) const;
     boost::asio::awaitable<outcome> under_lease(action wanted, int id, std::string const& owner,
                                                 std::uint64_t fence);
 

@@ -107,6 +107,8 @@ public:
         update_.emplace(connection_, "UPDATE seats SET owner = ?1, sold = ?2, held_until = ?3,"
                                      " version = ?4, fence = ?5 WHERE id = ?6 AND fence <= ?5");
         note_.emplace(connection_, "INSERT INTO journal VALUES (?6, ?4, ?1, ?2, ?5)");
+        read_.emplace(connection_, "SELECT id, owner, sold, held_until, version FROM seats"
+                                   " WHERE id = ?1 AND fence <= ?2");
         all_.emplace(connection_,
                      "SELECT id, owner, sold, held_until, version FROM seats ORDER BY id");
     }
@@ -137,6 +139,14 @@ public:
         }
     }
 
+    std::optional<seat> read(int id, std::uint64_t fence) override {
+        resetting const end(*read_);
+        read_->bind(1, id);
+        read_->bind(2, static_cast<std::int64_t>(fence));
+        if (!read_->step()) return std::nullopt;
+        return read_->row();
+    }
+
     std::vector<seat> all() override {
         resetting const end(*all_);
         std::vector<seat> found;
@@ -157,7 +167,7 @@ private:
     }
 
     connection connection_;
-    std::optional<statement> claim_, update_, note_, all_;
+    std::optional<statement> claim_, update_, note_, read_, all_;
 };
 
 } // namespace

@@ -45,6 +45,9 @@ public:
     /// been here.
     virtual bool write(seat const& changed, std::uint64_t fence) = 0;
 
+    /// Reads the seat for a holder who does not write. Nothing if a later writer has been here.
+    virtual std::optional<seat> read(int id, std::uint64_t fence) = 0;
+
     /// By number.
     virtual std::vector<seat> all() = 0;
 };

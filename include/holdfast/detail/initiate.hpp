@@ -51,6 +51,7 @@ HOLDFAST_API void async_release(lease_ref, share_ref, release_handler, configura
 /// `ttl`: the new ttl; none: as it is.
 HOLDFAST_API void async_extend(lease_ref, std::optional<std::chrono::nanoseconds> ttl,
                                error_handler, configuration = {});
+HOLDFAST_API void async_downgrade(lease_ref, error_handler, configuration = {});
 HOLDFAST_API void async_wait_end(lease_ref, std::chrono::nanoseconds ahead, end_handler,
                                  configuration = {});
 HOLDFAST_API void async_wait_ready(std::shared_ptr<runtime::engine>, wait_limit, error_handler,
@@ -182,6 +183,15 @@ struct initiate_extend : initiate_on_lease {
         require_context(lease->lock->executor());
         async_extend(lease, ttl,
                      erased<error>(std::forward<Handler>(handler), lease->lock->executor()));
+    }
+};
+
+struct initiate_downgrade : initiate_on_lease {
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        require_context(lease->lock->executor());
+        async_downgrade(lease,
+                        erased<error>(std::forward<Handler>(handler), lease->lock->executor()));
     }
 };
 

@@ -33,6 +33,7 @@ struct lock_settings {
     lock_options options;
     /// The client calls the handlers of acquires in place, if they have its executor.
     bool calls_in_place = false;
+    lock_access access = lock_access::exclusive;
     mutable std::atomic<std::uint32_t> references{0};
 };
 
@@ -66,6 +67,7 @@ public:
     asio::any_io_executor const& executor() const noexcept { return settings_->executor; }
     lock_options const& options() const noexcept { return settings_->options; }
     bool calls_in_place() const noexcept { return settings_->calls_in_place; }
+    lock_access access() const noexcept { return settings_->access; }
     /// With the client's prefix. Of a lock on several keys: their common name.
     std::string_view key() const noexcept {
         return {reinterpret_cast<char const*>(this + 1) + key_count_ * sizeof(std::string_view),

@@ -1,6 +1,7 @@
 #include "command/lock/holder_notice.hpp"
 
 #include "command/output.hpp"
+#include "command/report_text.hpp"
 #include "command/table.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -17,11 +18,13 @@ namespace {
 constexpr std::chrono::milliseconds moment(500);
 
 std::string words(key_report const& r) {
-    auto const holder =
-        r.holder.empty() ? std::string("a client without a label") : printable(r.holder);
-    auto const left = r.ttl_left ? duration_text(*r.ttl_left) + " left unless the holder extends it"
+    auto const name = printable(holder_of(r));
+    auto const holder = name.empty() ? std::string("a client without a label") : name;
+    auto const extended = std::string(r.shared() ? "they extend" : "the holder extends");
+    auto const left = r.ttl_left ? duration_text(*r.ttl_left) + " left unless " + extended + " it"
                                  : std::string("without an end");
-    return "waiting for \"" + printable(r.key) + "\": held by " + holder + ", " + left;
+    auto const waits = r.writer && r.shared() ? ", and a writer waits" : "";
+    return "waiting for \"" + printable(r.key) + "\": held by " + holder + ", " + left + waits;
 }
 
 } // namespace

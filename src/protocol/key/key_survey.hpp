@@ -16,6 +16,7 @@ struct key_finding {
     enum class kind : std::uint8_t {
         absent,
         present,
+        stale,   ///< a lock that nobody can hold any more
         foreign, ///< something that is no lock
         unknown,
     };

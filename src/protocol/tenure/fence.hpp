@@ -18,6 +18,8 @@
 namespace holdfast::protocol {
 
 inline constexpr unsigned leases_per_number = 100;
+/// The last fence of a number is that of readers.
+inline constexpr unsigned exclusive_leases_per_number = leases_per_number - 1;
 
 /// Every tenure number is below this. The clock reaches it in the year 2255.
 inline constexpr std::uint64_t fence_limit = (std::uint64_t{1} << 53) / leases_per_number;

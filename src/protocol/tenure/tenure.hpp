@@ -130,8 +130,7 @@ public:
 
     /// An instance answered, or is known not to answer. `round` is the round_number() at which an
     /// extend or raise command was sent; for other commands it is ignored. `now` is a time point,
-    /// or a function that reads the clock: most answers decide nothing, and need no time. `number`
-    /// comes with a grant that has a fence.
+    /// or a function that reads the clock: most answers need none. `number`: of a grant's fence.
     template <class Now>
     tenure_action answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
                          std::uint64_t number = 0) {
@@ -169,8 +168,9 @@ public:
     }
     /// The next renewal is due at this time, or earlier.
     void renew_by(time_point at) { validity_.renew_by(at); }
-    /// This lease is not renewed any more.
+    /// This lease is not renewed any more, until another one joins that has to be.
     void stop_renewing() { validity_.stop_renewing(); }
+    void renew_again(time_point now) { validity_.renew_again(now); }
     /// After `ended`. A holder that leaves the key to its ttl ignores the action.
     tenure_action abandon() {
         phase_ = tenure_phase::over;

@@ -74,6 +74,10 @@ public:
     }
     void renew_by(time_point at) { renewal_ = std::min(renewal_, at); }
     void stop_renewing() { renewed_ = 0; }
+    void renew_again(time_point now) {
+        if (renewed_ == 0) renew_by(now);
+        renewed_ = 1;
+    }
 
     /// Our clock stood still for up to `by`, at a moment before `until`. So all times that count
     /// from before that moment move back by `by`.

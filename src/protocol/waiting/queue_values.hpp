@@ -8,7 +8,8 @@
 //                  -> to inspect      contended() by all, and the reason is not known
 //   to inspect     -> inspecting      inspect
 //   inspecting     -> waiting         inspected()
-//   held           -> standing back   released(), while other processes may want the key
+//   held           -> ready           part: the readers that have the key go on without the queue
+//                  -> standing back   released(), while other processes may want the key
 //                  -> ready           lost(), or released() otherwise
 //                  -> (folded)        fold: no acquire waits, and there is nothing to remember
 //   (folded)       -> held            made again from folded(), before the next event
@@ -53,6 +54,7 @@ enum class queue_effect : std::uint8_t {
     cancel_try,   ///< cancel the tenure that was begun
     fold,         ///< held, and no waiter is left: the driver may keep folded() alone, and destroy
                   ///< the queue
+    part,         ///< held, and the tenure is of readers: it goes on without the queue
     forget,       ///< no waiter is left: destroy the queue
 };
 
@@ -74,6 +76,8 @@ struct folded_queue {
     time_point held_since{}; ///< when the tenure was won
     duration round_trip{};   ///< of the try that was won, the only one that counts so far
     bool fenced = false;     ///< whether leases of the tenure can have fences
+    bool writes = false;     ///< whether it is a writer's
+    duration ttl{};          ///< of the tenure
 };
 
 } // namespace holdfast::protocol

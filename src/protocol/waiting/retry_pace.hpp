@@ -86,6 +86,25 @@ public:
         next_ = now + pause_;
     }
     void at_once(time_point now) { next_ = now; }
+    /// A writer waits at the arbiter, and has left its note there. The others get it soon, unless
+    /// the key changes before, and then again and again, so that it stays.
+    void keep_note(time_point now, duration ttl, duration round_trip) {
+        auto const soon = noted_ ? Rules::renews_note(ttl) : Rules::spreads_note(round_trip);
+        note_ = std::min(note_, now + soon);
+    }
+    /// The key has changed: a note may have been left for readers that came since. Or no note is
+    /// to be kept any more.
+    void forget_note() {
+        note_ = time_point::max();
+        noted_ = false;
+    }
+    /// True if all instances are to be asked for the sake of the note. They have it then.
+    bool take_note(time_point now) {
+        if (now < note_) return false;
+        note_ = time_point::max();
+        return noted_ = true;
+    }
+    time_point note() const { return note_; }
     /// The arbiter will not push. Each polls_between_rechecks-th of these tries leads to a recheck.
     void polled(time_point now) {
         if (++polls_ % Rules::polls_between_rechecks == 0) at_once(now);
@@ -93,6 +112,7 @@ public:
     void stop() {
         next_ = time_point::max();
         polls_ = 0;
+        forget_note();
     }
 
     /// True if a recheck is due. The time of the next one is then set.
@@ -105,9 +125,10 @@ public:
     time_point next() const { return next_; }
 
 private:
-    time_point next_ = time_point::max();
+    time_point next_ = time_point::max(), note_ = time_point::max();
     duration pause_{};
     unsigned polls_ = 0; ///< tries at an instance that does not push
+    bool noted_ = false; ///< everywhere, since the key has changed last
 };
 
 } // namespace holdfast::protocol

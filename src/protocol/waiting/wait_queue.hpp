@@ -17,6 +17,7 @@
 #include "protocol/tenure/tally.hpp"
 #include "protocol/time.hpp"
 #include "protocol/waiting/arbiter.hpp"
+#include "protocol/waiting/held_tenure.hpp"
 #include "protocol/waiting/key_tracker.hpp"
 #include "protocol/waiting/queue_values.hpp"
 #include "protocol/waiting/retry_pace.hpp"
@@ -33,8 +34,11 @@
 namespace holdfast::protocol {
 
 template <class Rules>
-class basic_wait_queue : public waiter_line {
+class basic_wait_queue : public held_tenure<Rules> {
+    using base = held_tenure<Rules>;
+
 public:
+    using base::empty, base::front, base::may_try, base::held;
     explicit basic_wait_queue(unsigned configured = 1)
         : tracker_(configured)
         , configured_(configured) {}
@@ -44,7 +48,7 @@ public:
         phase_ = phase::held;
         counts_.tries = counts_.tenures = leases_ = 1;
         held_since_ = f.held_since;
-        try_ = {.fenced = f.fenced, .begun = f.held_since - f.round_trip};
+        try_ = attempt::of(f);
         pace_.answered_after(f.round_trip);
     }
 
@@ -52,9 +56,11 @@ public:
     /// False if `w` does not wait (try_acquire), and this process has the key or wants it. A waiter
     /// that adopts a tenure goes first: it proves that nobody else can have the key.
     [[nodiscard]] bool join(waiter& w) {
-        auto const free = phase_ == phase::ready || phase_ == phase::standing_back;
-        if (w.adopts ? phase_ == phase::held : !w.waits && (!free || !empty())) return false;
-        add(w);
+        auto const fellow = phase_ == phase::held && try_.shared && w.shared;
+        auto const free = phase_ == phase::ready || phase_ == phase::standing_back || fellow;
+        if (w.adopts ? phase_ == phase::held && !fellow : !w.waits && (!free || !empty()))
+            return false;
+        this->add(w);
         return true;
     }
     /// How long this process leaves a free key to clients that poll for it.
@@ -83,6 +89,10 @@ public:
                 return {};
             case phase::held: // an adoption may have overtaken tries that do not wait
                 if (empty()) return {.effect = is_plain() ? effect::fold : effect::none};
+                if (try_.shared && (front().waits || front().shared)) {
+                    phase_ = phase::ready;
+                    return {.effect = effect::part};
+                }
                 if (front().waits) return {};
                 return {.effect = effect::refuse};
             case phase::waiting:
@@ -91,7 +101,8 @@ public:
                     break;
                 }
                 if (!empty() && front().is_refused()) return {.effect = effect::refuse};
-                if (now < wake_ && !empty() && !front().adopts) {
+                // A reader does not wait for what a writer has found in the way.
+                if (now < wake_ && !empty() && !front().adopts && try_.asks_as(front())) {
                     auto const tracking = awaits_ == awaits::push ? tracker_.next(now, reachable)
                                                                   : tracking_action::none;
                     if (tracking == tracking_action::ask) return {.track = tracker_.to_ask()};
@@ -101,7 +112,7 @@ public:
                 phase_ = phase::ready;
                 break;
             case phase::standing_back:
-                if (now < wake_ && (empty() || front().waits)) {
+                if (now < wake_ && (empty() || (front().waits && !front().shared))) {
                     return {.effect = stand_back_.take_question() ? effect::listen : effect::none};
                 }
                 stand_back_.end(now);
@@ -147,7 +158,7 @@ public:
         tracker_.forget();
         choice_.reset();
         rivals_.begin_tenure();
-        return pop();
+        return this->pop();
     }
 
     /// Too many instances refused.
@@ -190,8 +201,12 @@ public:
         awaits_ = will_push ? awaits::push : awaits::time;
         excused_ = false;
         rechecks_.begin(now);
+        front().notes ? rechecks_.keep_note(now, front().ttl, pace_.round_trip())
+                      : rechecks_.forget_note();
+        if (!try_.hears_expiry()) tracker_.keeps_promise(arbiter_);
         tracker_.asked_again(try_.begun, now, arbiter_, left);
         will_push ? tracker_.waits(try_.begun, now, arbiter_, left) : rechecks_.polled(now);
+        if (!try_.hears_expiry()) tracker_.keeps_promise(arbiter_);
         if (line_.fair()) tracker_.stands_in_line(Rules::reservation(longest_pause));
         if (left && *left < duration::zero()) {
             // The key went between the SET and the PTTL. If that happens again, the pauses grow.
@@ -205,8 +220,9 @@ public:
                                          pace_.after_wake_up(random)
                                    : time_point::max();
         if (will_push && !line_.fair()) pace_.forget_failures(); // a place in line is no success
-        wake_ = std::min(expiry,
-                         will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random));
+        wake_ =
+            std::min({expiry, rechecks_.note(),
+                      will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random)});
         if (line_.fair()) wake_ = std::min(wake_, now + Rules::renews_place);
     }
 
@@ -265,6 +281,7 @@ public:
         auto const tracked = tracker_.push(now, instance, random);
         if (!waits_at(instance)) return tracked;
         pace_.pushed();
+        rechecks_.forget_note();
         wake_at(std::max(now + yields_ + pace_.after_wake_up(random), pace_.earliest(try_.begun)));
         return true;
     }
@@ -301,9 +318,7 @@ public:
     /// Too few instances are left for a quorum. If not enough are back by `until`, the waiters are
     /// notified. Until then the queue does not try.
     void outage(time_point until) {
-        if (phase_ != phase::waiting || awaits_ == awaits::instances) return;
-        awaits_ = awaits::instances;
-        wake_ = until;
+        if (phase_ == phase::waiting && !in_outage()) failed_in_outage(until);
     }
     /// Too few instances are left for the try. The next one is at `until`, or when enough are back.
     void failed_in_outage(time_point until) {
@@ -329,28 +344,14 @@ public:
     bool awaits_instances() const { return phase_ == phase::waiting || !tracker_.idle(); }
 
     // The tenure
-    /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
-    /// the tenure.
-    bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
-                    duration longest) const {
-        return phase_ == phase::held && !empty() && may_try() && front().ttl <= ttl &&
-               (try_.fenced ? leases_ < leases_per_number : !front().fenced) &&
-               Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
-                                    longest) &&
-               Rules::suffices(left, front().ttl, front().renewed);
-    }
     /// After effect::fold.
-    folded_queue folded() const { return {held_since_, pace_.round_trip(), try_.fenced}; }
-    /// The waiter that gets the next lease.
-    waiter& hand_over() {
-        ++leases_;
-        return pop();
+    folded_queue folded() const {
+        return {held_since_, pace_.round_trip(), try_.fenced, try_.writes, try_.ttl};
     }
-    /// How many leases the tenure has served before the present one.
-    unsigned handovers() const { return leases_ - 1; }
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
+        if (try_.shared) return;
         if (line_.fair() && !empty()) rivals_.contest(); // the next try joins the line
         if (line_.fair()) return;
         auto const others = rivals_.contested() || opposed || yields_ > duration::zero();
@@ -380,7 +381,6 @@ public:
     queue_counts const& counts() const { return counts_; }
     /// Whether a holder of the key was seen, in this process or elsewhere.
     bool seen_held() const { return rivals_.ever_seen() || phase_ == phase::held; }
-    bool held() const { return phase_ == phase::held; }
     bool trying() const { return phase_ == phase::trying; }
     /// True if the inspection still needs the tenure that was refused.
     bool inspects() const { return phase_ == phase::to_inspect || phase_ == phase::inspecting; }
@@ -389,12 +389,14 @@ private:
     using effect = queue_effect;
     using phase = queue_phase;
     using awaits = awaited_event;
+    using base::phase_, base::try_, base::held_since_, base::leases_;
 
     /// True if folded() is all that the queue has to remember while its tenure is held. There the
     /// round trip is also the time of the try, during which the tenure counts as young.
     bool is_plain() const {
-        return Rules::may_fold(leases_) && !rivals_.ever_seen() && stand_back_.is_unused() &&
-               yields_ == duration::zero() && pace_.round_trip() == held_since_ - try_.begun;
+        return !try_.shared && Rules::may_fold(leases_) && !rivals_.ever_seen() &&
+               stand_back_.is_unused() && yields_ == duration::zero() &&
+               pace_.round_trip() == held_since_ - try_.begun;
     }
 
     queue_action begin_try(time_point now, instance_set reachable) {
@@ -408,10 +410,10 @@ private:
             configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
         auto const reserved = line_.take_call() && !front().adopts;
         auto const asks_all =
-            reserved || take_has_keys() || !rivals_.contested() || !front().waits || recheck ||
-            outage || candidates(reachable).empty() ||
+            reserved || this->take_has_keys() || !rivals_.contested() || !front().waits ||
+            recheck || rechecks_.take_note(now) || outage || candidates(reachable).empty() ||
             reachable.size() < redlock_rules::quorum(configured_, reachable.size());
-        try_ = {&front(), front().ttl, front().fenced, front().adopts, asks_all, reserved, now};
+        try_ = attempt::to_serve(front(), asks_all, reserved, now);
         if (!asks_all) return {.effect = effect::try_arbiter};
         tracker_.forget();
         if (reserved) return {.effect = effect::try_reserved};
@@ -432,12 +434,10 @@ private:
     rivals rivals_;
     arbiter_choice choice_;
     place_in_line line_;
-    attempt try_;
-    time_point wake_{}, held_since_{};
+    time_point wake_{};
     duration yields_{};
-    unsigned configured_, arbiter_ = 0, leases_ = 0; ///< of the tenure
+    unsigned configured_, arbiter_ = 0;
     queue_counts counts_;
-    phase phase_ = phase::ready;
     awaits awaits_ = awaits::time;
     bool obstacle_known_ = false;
     bool excused_ = false; ///< the last try was excused: see overslept()

@@ -28,6 +28,10 @@ struct waiter : waiter_hook {
     bool fenced : 1 = false;     ///< whether its lease is to have a fence
     bool waits : 1 = true;       ///< if not, the waiter is refused at once when the key is held
     bool stays : 1 = false;      ///< waits through an outage
+    bool shared : 1 = false;     ///< a reader: has the key together with other readers
+    bool alone : 1 = false;      ///< a reader whose tenure serves no other reader
+    bool writes : 1 = false;     ///< a writer of a read-write lock: its commands are of their own
+    bool notes : 1 = false;      ///< a writer whose refused tries tell readers that it waits
     bool again = false; ///< a waiter that does not wait has had its second try: see overslept()
     bool adopts : 1 = false; ///< takes over a tenure that another client has won
     /// A whole number of milliseconds, as all ttls.
@@ -39,23 +43,6 @@ struct waiter : waiter_hook {
 using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
                                            boost::intrusive::constant_time_size<false>>;
 
-/// A try of a wait queue, and then the tenure that it has won.
-struct attempt {
-    /// Whether it gives `w` all that it asks for.
-    bool serves(waiter const& w) const {
-        if (adopts || w.adopts) return adopts && made_for == &w;
-        return w.ttl <= ttl && (fenced || !w.fenced);
-    }
-
-    waiter const* made_for = nullptr; ///< compared only, never dereferenced
-    duration ttl{};
-    bool fenced = false;
-    bool adopts = false;   ///< asks for the key that has the waiter's token already
-    bool asks_all = false; ///< at once, and not the arbiter first
-    bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
-    time_point begun{};
-};
-
 /// The waiters of a queue, in the order in which they came. Those that adopt a tenure stand first.
 class waiter_line {
 public:
@@ -64,9 +51,14 @@ public:
     waiter_line& operator=(waiter_line&&) noexcept = default;
 
     /// `w` was cancelled, timed out, refused or has failed.
-    void leave(waiter& w) { waiters_.erase(waiters_.iterator_to(w)); }
+    void leave(waiter& w) {
+        if (w.notes) --noting_;
+        waiters_.erase(waiters_.iterator_to(w));
+    }
     /// Removes all waiters, and notifies none of them.
     void abandon() { waiters_.clear(); }
+    /// True if one of them is a writer that has told readers, or will tell them.
+    bool has_writers() const { return noting_ > 0; }
     bool empty() const { return waiters_.empty(); }
     /// False: others have the next turn for one of the keys (key_line.hpp), so the first waiter
     /// must wait, and a tenure is not handed over.
@@ -86,19 +78,21 @@ protected:
     ~waiter_line() = default;
 
     void add(waiter& w) {
+        if (w.notes) ++noting_;
         auto const behind = [](waiter const& other) { return !other.adopts; };
         waiters_.insert(
             w.adopts ? std::find_if(waiters_.begin(), waiters_.end(), behind) : waiters_.end(), w);
     }
     waiter& pop() {
         auto& w = front();
-        waiters_.pop_front();
+        leave(w);
         return w;
     }
     bool take_has_keys() { return std::exchange(has_keys_, false); }
 
 private:
     waiter_list waiters_;
+    unsigned noting_ = 0;
     bool may_try_ = true;
     bool has_keys_ = false;
 };

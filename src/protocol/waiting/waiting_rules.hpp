@@ -59,6 +59,24 @@ struct waiting_rules : tracking_rules {
     static constexpr bool suffices(duration left, duration ttl, bool renewed) {
         return renewed ? left >= ttl / 2 : left >= (ttl - redlock_rules::drift(ttl)) / 10 * 9;
     }
+    /// How long a tenure of readers lets in further readers of its process. The next one asks the
+    /// instances again: a writer of another process may wait, and waits for so long. `won_in`: what
+    /// such a question costs.
+    static constexpr duration share_time(duration won_in) {
+        return std::clamp<duration>(5 * won_in, std::chrono::milliseconds(1),
+                                    std::chrono::milliseconds(50));
+    }
+    /// How long readers that were refused come before the next writer, after a writer's release.
+    /// As stand_back(): so long do their tries need.
+    static constexpr duration readers_turn(duration round_trip) {
+        return std::max<duration>(stand_back(round_trip), std::chrono::milliseconds(3));
+    }
+    /// How long a writer waits at the arbiter before it leaves its note at all instances: its last
+    /// round there may have met another writer. Until then readers can pass it, as they can for as
+    /// long in their own process.
+    static constexpr duration spreads_note(duration round_trip) { return share_time(round_trip); }
+    /// How often a writer that waits asks all instances again, so that its note stays everywhere.
+    static constexpr duration renews_note(duration ttl) { return ttl / 3; }
     /// True if a waiter also wakes at the time at which the key expires. If no client deletes the
     /// key, servers push its expiry late.
     static constexpr bool wakes_at_expiry() { return true; }

@@ -109,13 +109,22 @@ constinit lock_kind const key_scan{
 bool is_beside_a_lock(std::string_view name) {
     constexpr std::string_view fence = ":fence", line = ":queue";
     if (name.ends_with(fence)) return is_tagged(name.substr(0, name.size() - fence.size()));
+    auto own = name; // without the way of naming
+    for (auto const* const form : {":own", ":slot"}) {
+        if (!own.ends_with(form)) continue;
+        own.remove_suffix(std::string_view(form).size());
+        break;
+    }
+    for (auto const* const suffix : {":queue", ":readers", ":intent", ":turn"}) {
+        if (own.ends_with(suffix))
+            return is_tagged(own.substr(0, own.size() - std::string_view(suffix).size()));
+    }
     auto const at = name.rfind(line);
     if (at == name.npos || !is_tagged(name.substr(0, at))) return false;
     auto rest = name.substr(at + line.size());
     for (auto const* const form : {":own", ":slot"}) {
         if (rest.starts_with(form)) rest.remove_prefix(std::string_view(form).size());
     }
-    if (rest.empty()) return true;
     // A call: the line, a colon and the token.
     return rest.size() > token::digits && rest[0] == ':' &&
            is_random(rest.substr(rest.size() - token::digits));

@@ -41,7 +41,8 @@ void for_each_key(answer const& a, Visit&& visit) {
 }
 
 /// True for the name of a key that the library keeps beside the key of a lock: the counter of its
-/// fences, the line of a fair lock, or the call to a process in that line.
+/// fences, the line of a fair lock, the call to a process in that line, or the readers, the intent
+/// or the turn of a read-write lock.
 bool is_beside_a_lock(std::string_view name);
 
 } // namespace holdfast::redis

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -63,6 +64,8 @@ enum class rewording : std::uint8_t {
     by_script,     ///< as are all later ones: it refuses to compare natively
 };
 
+struct survey_progress;
+
 /// The answer to a command while its replies come in. It starts afresh with each command.
 struct partial_answer {
     redis::answer answer{};
@@ -70,7 +73,8 @@ struct partial_answer {
     std::string text;    ///< for the kind: kept from one reply to the next
     /// For the kind: the server accepted CLIENT CACHING. Kept from one reply to the next.
     bool tracked = false;
-    unsigned parts = 0; ///< for the kind: of the present reply, so far
+    unsigned parts = 0;                      ///< for the kind: of the present reply, so far
+    std::shared_ptr<survey_progress> survey; ///< see kinds/key_survey.hpp
     rewording again = rewording::none;
     errc ends_session{}; ///< not errc{}: the session must end, and `message` has the reason
     /// The last reply has shown this, and `lack_reason` says why.

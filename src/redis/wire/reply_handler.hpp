@@ -22,6 +22,7 @@
 
 namespace holdfast::redis {
 
+struct key_companions;
 struct lock_kind;
 extern lock_kind const exclusive_key;
 
@@ -52,6 +53,11 @@ struct command_args {
     std::chrono::milliseconds reserved_for{0}; ///< when the turn of the process comes
     std::chrono::milliseconds in_line_for{0};  ///< if the process does not ask again
 
+    // Of a read-write lock:
+    std::string_view intent{}; ///< of this client, when a writer of it waits
+    bool waits = false;        ///< acquire, contend: if it is refused, it leaves a note
+    std::chrono::milliseconds readers_turn{0}; ///< release by a writer: for readers that wait
+
     bool fenced() const { return fence_ttl.count() != 0; }
     /// The key, or the first of several.
     std::string_view first_key() const { return keys.empty() ? key : keys.front(); }
@@ -80,6 +86,7 @@ struct answer {
     /// survey: the key's value, or as much of it as a token has bytes. Valid during the call.
     /// Without a value the server does not show it; it may be empty. scan: the keys, packed.
     std::optional<std::string_view> value{};
+    key_companions const* beside = nullptr; ///< survey: valid during the call
 };
 
 class reply_handler;

@@ -90,6 +90,10 @@ bool acquirer::admit(operation& op) {
     op.waits = limit > std::chrono::nanoseconds::zero();
     op.stays = op.waits && !op.adopts && options.on_outage == outage_policy::wait;
     op.again = false;
+    op.shared = call.lock->access() == lock_access::read;
+    op.alone = op.shared && (!op.renewed || options.max_hold.count() != 0);
+    op.writes = call.lock->access() == lock_access::write;
+    op.notes = op.writes && op.waits && !op.adopts;
     return true;
 }
 
@@ -223,6 +227,7 @@ std::shared_ptr<acquire_report const> acquirer::make_report(operation const& op)
     report_input input{.key = call.lock->key(),
                        .keys = call.lock->keys(),
                        .awaited = asks == q ? std::string_view() : asks->key(),
+                       .reads = op.shared,
                        .adopts = op.adopts,
                        .waited = turn_.time() - call.started(),
                        .asked = {},
@@ -273,6 +278,8 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
     for (;;) {
         if (q.of_set) update_gate(q);
         auto const action = q.machine.next(now, instances_.voters());
+        auto const rests = action.empty() || action.effect == effect::fold;
+        if (rests && q.noting && !q.machine.has_writers()) withdraw(q);
         if (action.empty()) {
             schedule(q);
             return true;
@@ -303,6 +310,10 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
             }
             schedule(q);
             return true;
+        case effect::part:
+            q.parted = q.tenure;
+            q.detach();
+            break;
         case effect::forget:
             forget(q);
             return false;
@@ -329,6 +340,7 @@ void acquirer::schedule(active_queue& q) {
 
 void acquirer::forget(active_queue& q) noexcept {
     leave_line(q);
+    if (q.noting) withdraw(q);
     q.detach();
     keys_.erase(key_entry(q));
     if (q.of_set) {
@@ -346,17 +358,18 @@ void acquirer::put_back(active_queue& q) noexcept {
     q.waiting_hook::unlink();
     if (auto const w = std::exchange(q.tracking, nullptr)) w->queue = nullptr;
     q.lock.reset();
+    q.noting.reset();
+    q.noted = {};
+    q.parted.reset();
     q.round = {};
     queues_.give_back(static_cast<queue&>(q));
 }
 
 // A queue whose round has answers for a report is not folded.
 void acquirer::fold(active_queue& q) noexcept {
-    using stored = decltype(active_tenure::round_trip);
     auto& t = *q.tenure.detach(); // keys_ has this reference now
     t.queue = nullptr;
-    t.round_trip = std::chrono::duration_cast<stored>(
-        std::min<protocol::duration>(q.machine.folded().round_trip, stored::max()));
+    t.note_round_trip(q.machine.folded().round_trip);
     keys_.replace(key_entry(q), key_entry(t));
     put_back(q);
 }
@@ -365,7 +378,9 @@ active_queue* acquirer::unfold(active_tenure& t) {
     auto* const q = &queues_.take(*this);
     protocol::folded_queue const folded{.held_since = t.machine.lease_began(),
                                         .round_trip = t.round_trip,
-                                        .fenced = t.machine.fenced()};
+                                        .fenced = t.machine.fenced(),
+                                        .writes = t.lock->access() == lock_access::write,
+                                        .ttl = t.machine.ttl()};
     q->machine = protocol::wait_queue(instances_.size(), folded);
     q->machine.is_fair(t.fair);
     q->lock = t.lock;
@@ -385,7 +400,8 @@ void acquirer::forget(active_tenure& t) noexcept {
 
 void acquirer::abandon() noexcept {
     for (auto& t : turns_) t.give_back();
-    queues_.for_each([](queue& q) { auto const lock = std::move(q.lock); });
+    queues_.for_each(
+        [](queue& q) { auto const lock = std::move(q.lock), noting = std::move(q.noting); });
 }
 
 void acquirer::clear() noexcept {
@@ -401,6 +417,7 @@ void acquirer::clear() noexcept {
     queues_.for_each([](queue& q) {
         q.machine.abandon();
         q.tenure.detach();
+        q.parted.detach();
         q.tracking.detach();
     });
 }

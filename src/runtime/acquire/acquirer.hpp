@@ -67,9 +67,10 @@ public:
 
     /// Calls `let_go` with the lease that has the key, before the acquire joins the queue. If the
     /// user has dropped that lease, `let_go` ends the lease and returns true. So a caller that
-    /// drops a lease and then asks for the key does not wait for that lease.
+    /// drops a lease and then asks for the key does not wait for that lease. Returns the tenure of
+    /// which the acquire, a reader's, gets a lease at once; else null.
     template <class LetGo>
-    void start(operation&, LetGo&& let_go);
+    [[nodiscard]] active_tenure* start(operation&, LetGo&& let_go);
     void cancel(operation&, asio::cancellation_type_t);
     /// From now on every acquire is refused.
     void refuse_new() noexcept { refuses_ = true; }
@@ -87,6 +88,16 @@ public:
     [[nodiscard]] bool on_answer(active_tenure&, unsigned instance, protocol::command,
                                  std::uint32_t round, redis::answer const&);
     operation& take_winner(active_tenure&);
+    /// The winner is a reader, and other readers of this process have the lock: returns their
+    /// tenure, if the winner can share it. It has the queue again. Else null.
+    active_tenure* rejoin(active_tenure&, operation const& winner);
+    /// The next waiter, if it is a reader that shares this tenure of readers. It has left the
+    /// queue. Else null.
+    operation* take_sharer(active_tenure&);
+    /// Whether a writer of this process waits for the key.
+    bool has_writers(std::string_view key) const;
+    /// Of an answer to a try that has been decided.
+    void on_late_refusal(active_tenure const&, unsigned instance) noexcept;
     void on_time(active_tenure&, lease_clock::time_point now);
     /// Completes an acquire that stands in no queue with an error. Does not settle a queue.
     void fail(operation&, errc);
@@ -213,6 +224,12 @@ private:
     bool wake(unsigned instance, std::string_view key);
     bool push(active_queue&, unsigned instance);
 
+    // Readers and writers: acquirer_readers.cpp
+    active_tenure* tenure_for(operation const&, active_queue*) const;
+    void withdraw(active_queue&) noexcept;
+    void withdraw_after_win(active_queue&, active_tenure const&) noexcept;
+    void withdraw(detail::lock_state_ptr const&, protocol::instance_set at) noexcept;
+
     // Locks on several keys: acquirer_sets.cpp
     void start_set(operation&);
     bool waits_in_line(operation&);
@@ -263,8 +280,8 @@ private:
 };
 
 template <class LetGo>
-void acquirer::start(operation& op, LetGo&& let_go) {
-    if (!admit(op)) return;
+active_tenure* acquirer::start(operation& op, LetGo&& let_go) {
+    if (!admit(op)) return nullptr;
     auto const& lock = op.as<acquire_call>().lock;
     auto const key = lock->key();
     if (lines_.any() || !lock->keys().empty()) {
@@ -272,17 +289,19 @@ void acquirer::start(operation& op, LetGo&& let_go) {
             for (auto* const t : {keys_.find(each).tenure(), tenure_of_set(each)})
                 if (t != nullptr && t->lease != nullptr) let_go(*t->lease);
         });
-        if (!lock->keys().empty()) return start_set(op);
-        if (waits_in_line(op)) return;
+        if (!lock->keys().empty()) return start_set(op), nullptr;
+        if (waits_in_line(op)) return nullptr;
     }
     auto const hash = hash_of_key(key);
     auto at = keys_.find(key, hash);
     auto* const t = at.tenure();
-    if (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
+    if (auto* const sharing = op.shared ? tenure_for(op, at.queue()) : nullptr) return sharing;
+    while (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
     auto* const q = at.is_folded()          ? unfold(*at.tenure())
                     : at.queue() != nullptr ? at.queue()
                                             : make_queue(lock, hash);
     join(op, *q);
+    return nullptr;
 }
 
 } // namespace holdfast::runtime

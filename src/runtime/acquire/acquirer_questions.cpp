@@ -81,7 +81,7 @@ void acquirer::ask_to_push(active_queue& q, protocol::instance_set asked) {
         auto& t = tenures_.take();
         t.machine = protocol::tenure(instances_.size(), {}, false);
         t.lock = q.lock;
-        t.fair = false; // its questions are those of any lock
+        t.fair = t.shared = false; // its questions are those of any lock
         t.queue = &q;
         q.tracking = &t;
     }

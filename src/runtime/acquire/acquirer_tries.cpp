@@ -105,6 +105,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
         made = &tenures_.take();
+        if (call.lock->access() != lock_access::exclusive) random_.name_client();
         op.adopts ? made->adopt_token(call.adopted()->value)
                   : made->set_token(token_of_try(q, how));
     });
@@ -119,7 +120,10 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     if (!op.adopts) t.machine.set_usual(instances_.round_trips());
     if (q.of_set) t.machine.of_several_keys();
     t.adopts = op.adopts;
-    t.fair = q.machine.is_fair();
+    t.fair = q.machine.is_fair() && call.lock->access() == lock_access::exclusive;
+    t.shared = op.shared;
+    t.alone = op.alone;
+    t.leaves_key = false;
     t.converted = false;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;
@@ -127,6 +131,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     q.detach();
     q.tenure = &t;
     t.queue = &q;
+    if (op.notes) q.noting = call.lock;
     counters::add(counters_.rounds);
     q.asked = now;
     q.asks_all = !at_arbiter;
@@ -147,6 +152,8 @@ operation& acquirer::take_winner(active_tenure& t) {
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
     instances_[m.arbiter()].push_missed(m.take_breach());
     leave_line(*t.queue);
+    // While another writer waits, the notes are its own.
+    if (winner.notes && t.queue->noting && !m.has_writers()) withdraw_after_win(*t.queue, t);
     t.adopts = false;
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted()->fence));
@@ -176,6 +183,7 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
     auto& q = *t.queue;
     if (a.verdict != protocol::verdict::yes) {
         q.round.note(instance, instances_.size(), a, turn_.time() - q.asked);
+        if (q.noting) q.noted.insert(instance);
         if (a.obstacle != 0 && !q.machine.empty()) turn_of(q.front()).watched = a.obstacle - 1;
     }
     auto const action = t.machine.answer(
@@ -236,6 +244,7 @@ void acquirer::leave_line(active_queue& q) noexcept {
         t->machine.cancel();
         t->lock = q.lock;
         t->fair = true;
+        t->shared = false;
         t->set_token(*token);
         tenures_.send(*t, protocol::command::release, at, 0);
     });

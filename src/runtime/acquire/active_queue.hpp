@@ -37,10 +37,15 @@ public:
     // Ordered so that there is no padding: each key that is waited for has a queue.
     bool asks_all = false; ///< the try asks all instances, not the arbiter alone
     bool of_set = false;   ///< its lock is one on several keys
+    /// These may have a note that a writer of this process waits.
+    protocol::instance_set noted;
     protocol::wait_queue machine;
-    detail::lock_state_ptr lock; ///< one of the locks on the key
+    detail::lock_state_ptr lock;   ///< one of the locks on the key
+    detail::lock_state_ptr noting; ///< of such a writer
     std::size_t hash = 0;
     active_tenure_ptr tenure;
+    /// Of readers, when the queue went on without it. They may have ended since.
+    active_tenure_ptr parted;
     active_tenure_ptr tracking;      ///< asks about the key, and does not acquire it
     lease_clock::time_point asked{}; ///< start of the last round
     round_record round;

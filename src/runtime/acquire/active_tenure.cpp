@@ -3,27 +3,47 @@
 #include "protocol/waiting/waiting_rules.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/set_key.hpp"
 #include "runtime/acquire/active_queue.hpp"
 #include "runtime/acquire/set_turn.hpp"
 
 namespace holdfast::runtime {
 
+redis::lock_kind const& kind_of(lock_access access) noexcept {
+    switch (access) {
+    case lock_access::read:
+        return redis::read_key;
+    case lock_access::write:
+        return redis::write_key;
+    case lock_access::exclusive:
+        break;
+    }
+    return redis::exclusive_key;
+}
+
+std::chrono::milliseconds readers_turn_after(protocol::duration round_trip) {
+    return std::chrono::ceil<std::chrono::milliseconds>(
+        protocol::waiting_rules::readers_turn(round_trip));
+}
+
 redis::lock_kind const& active_tenure::kind() const noexcept {
     if (!lock->keys().empty()) return redis::set_key;
-    return fair ? redis::fair_key : redis::exclusive_key;
+    if (fair) return redis::fair_key;
+    return kind_of(shared ? lock_access::read : lock->access());
 }
 
 redis::command_args active_tenure::describe(protocol::command c,
                                             std::chrono::milliseconds fence_ttl,
-                                            std::string_view label) const noexcept {
+                                            token_source const& random) const noexcept {
     auto const ttl = std::chrono::duration_cast<std::chrono::milliseconds>(machine.ttl());
-    redis::command_args s{.key = lock->key(), .token = token_text(label), .ttl = ttl};
+    redis::command_args s{.key = lock->key(), .token = token_text(random.label()), .ttl = ttl};
     if (machine.fenced()) {
         s.fence_ttl = fence_ttl;
         s.number = machine.asks_for(c);
     }
     if (fair) describe_place(s);
+    if (lock->access() != lock_access::exclusive) describe_access(s, random);
     if (s.keys = lock->keys(); !s.keys.empty() && queue != nullptr) describe_set(s, c);
     return s;
 }
@@ -33,6 +53,13 @@ void active_tenure::describe_set(redis::command_args& s, protocol::command c) co
     if (turn == nullptr) return;
     s.watched = turn->watched;
     if (c != protocol::command::heal) s.prior = turn->prior;
+}
+
+void active_tenure::describe_access(redis::command_args& s,
+                                    token_source const& random) const noexcept {
+    s.intent = random.client_name();
+    s.waits = queue != nullptr && !queue->machine.empty() && queue->machine.front().waits;
+    s.readers_turn = readers_turn_after(round_trip);
 }
 
 void active_tenure::describe_place(redis::command_args& s) const noexcept {

@@ -11,14 +11,17 @@
 #include "redis/wire/token.hpp"
 #include "runtime/services/round_record.hpp"
 #include "runtime/services/timer_queue.hpp"
+#include "runtime/services/token_source.hpp"
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace holdfast::runtime {
 
@@ -41,11 +44,23 @@ struct outstanding_answers {
     bool listed = false; ///< in the driver's list
 };
 
+/// A lease that has a tenure together with others.
+struct sharer {
+    lease_record* lease;
+    lease_clock::time_point since;
+};
+
 /// The parts that few tenures need. Made when they are first needed.
 struct tenure_extras {
-    round_record failures;     ///< the answers of the instances that did not extend or release
-    std::string adopted_token; ///< not changed as long as the tenure is in use
+    round_record failures;       ///< the answers of the instances that did not extend or release
+    std::string adopted_token;   ///< not changed as long as the tenure is in use
+    std::vector<sharer> sharers; ///< of a tenure of readers
 };
+
+/// The kind of a lock on one key, as its access says.
+redis::lock_kind const& kind_of(lock_access) noexcept;
+/// How long the readers have the turn after a writer.
+std::chrono::milliseconds readers_turn_after(protocol::duration round_trip);
 
 /// In use from the first command of a try until the last release is answered. The tracking of
 /// a key uses a tenure too, for its questions. The derived class passes answers and timers to the
@@ -79,6 +94,13 @@ public:
     void clear_failures() noexcept {
         if (extras_) extras_->failures.instances.clear();
     }
+    /// The leases that share a tenure of readers. Each knows its place.
+    std::vector<sharer>& sharers() { return extras().sharers; }
+    void note_round_trip(protocol::duration d) {
+        using stored = decltype(round_trip);
+        round_trip =
+            std::chrono::duration_cast<stored>(std::min<protocol::duration>(d, stored::max()));
+    }
     void drop_extras() noexcept {
         has_adopted_token_ = false;
         extras_.reset();
@@ -95,6 +117,11 @@ public:
     bool converted = false;
     /// Of the queue, while that is folded: a longer one counts as this.
     std::chrono::duration<std::uint32_t, std::nano> round_trip{};
+    /// Of readers: it may have several leases, and goes on without its queue when the next try
+    /// begins.
+    bool shared = false;
+    bool alone = false;      ///< shared: it has one lease at most
+    bool leaves_key = false; ///< shared: one of its leases has left the key to its ttl
 
 private:
     bool has_adopted_token_ = false;
@@ -112,7 +139,7 @@ public:
     protocol::tenure machine{1, {}, false};
     detail::lock_state_ptr lock;
     active_queue* queue = nullptr;     ///< of the try, tenure or tracking; null if it is folded
-    lease_record* lease = nullptr;     ///< the lease that is held
+    lease_record* lease = nullptr;     ///< the lease that is held, or the first of its sharers
     operation* releaser = nullptr;     ///< completes when the key has been released
     lease_clock::time_point counted{}; ///< when the instances' counters were last written
     lease_clock::time_point asked{};   ///< when the extension or the release began
@@ -121,10 +148,11 @@ protected:
     active_tenure() = default;
     /// The arguments of a command.
     redis::command_args describe(protocol::command, std::chrono::milliseconds fence_ttl,
-                                 std::string_view label) const noexcept;
+                                 token_source const&) const noexcept;
 
 private:
     void describe_place(redis::command_args&) const noexcept;
+    void describe_access(redis::command_args&, token_source const&) const noexcept;
     void describe_set(redis::command_args&, protocol::command) const noexcept;
 };
 

@@ -230,7 +230,8 @@ struct engine::starter {
 
 private:
     void start(acquire_call&) const {
-        e.acquirer_.start(op, [this](lease_record& l) { return e.take_let_go(l); });
+        auto* const t = e.acquirer_.start(op, [this](lease_record& l) { return e.take_let_go(l); });
+        if (t != nullptr) e.leader_.share(*t, op);
     }
     void start(release_call&) const { e.leader_.settle(e.keeper_.start_release(op)); }
     void start(extend_call&) const { e.leader_.settle(e.keeper_.start_extend(op)); }

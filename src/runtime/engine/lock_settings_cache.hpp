@@ -20,12 +20,12 @@ public:
     /// The options are compared with no more than this many settings.
     static constexpr std::size_t most = 8;
 
-    detail::lock_settings_ptr find_or_make(engine&, lock_options const&);
+    detail::lock_settings_ptr find_or_make(engine&, lock_options const&, lock_access);
     /// Called before the settings are destroyed. Their count of references is zero.
     void forget(detail::lock_settings const&) noexcept;
 
 private:
-    detail::lock_settings_ptr find(lock_options const&) const noexcept;
+    detail::lock_settings_ptr find(lock_options const&, lock_access) const noexcept;
 
     std::mutex mutex_;
     std::array<detail::lock_settings const*, most> recent_{};

@@ -21,14 +21,19 @@ public:
         : leader_(l) {}
 
     redis::command_args arguments(command c) const noexcept override {
-        return describe(c, leader_.fence_ttl_, leader_.services_.random.label());
+        auto all = describe(c, leader_.fence_ttl_, leader_.services_.random);
+        // A release that carries the client's name withdraws its note.
+        auto const writes = c == command::release && lock->access() == lock_access::write;
+        if (writes && leader_.acquirer_.has_writers(lock->key())) all.intent = {};
+        return all;
     }
 
     void on_answer(unsigned instance, command c, std::uint32_t round,
                    redis::answer const& a) override {
         leader_.services_.turn.run([&] {
             auto const writes = !protocol::only_reads(c);
-            if (writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown)) {
+            if ((writes && (a.verdict == verdict::yes || a.verdict == verdict::unknown)) ||
+                may_have_written(*this, c, a.verdict)) {
                 lock->for_each_key(
                     [&](std::string_view key) { leader_.watcher_.on_own_write(instance, key); });
             }
@@ -68,14 +73,26 @@ bool tenure_leader::is_of_try(active_tenure const& t, command c) {
     return false;
 }
 
+/// True if waiters of this process have to hear of the answer: the server does not push that.
+bool tenure_leader::may_have_written(active_tenure const& t, command c, verdict v) {
+    // An extension by readers may write the key for which a writer of this process waits.
+    if (v == verdict::yes)
+        return c == command::release || (t.shared && (c == command::extend || c == command::heal));
+    // A reader that was dead already may have been the last one, and a writer without the key may
+    // have withdrawn a note.
+    return v == verdict::no && c == command::release && t.lock->access() != lock_access::exclusive;
+}
+
 void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, std::uint32_t round,
                               redis::answer const& a) {
     if (is_of_try(t, c)) {
         if (acquirer_.on_answer(t, instance, c, round, a)) on_won(t);
         return;
     }
+    auto const tried = c == command::acquire || c == command::contend;
+    if (tried && a.verdict == verdict::no) acquirer_.on_late_refusal(t, instance);
     auto* const concerned = keeper_.on_answer(t, instance, c, round, a);
-    if (c == command::release && a.verdict == verdict::yes)
+    if (may_have_written(t, c, a.verdict))
         t.lock->for_each_key(
             [&](std::string_view key) { acquirer_.on_own_release(instance, key); });
     settle(concerned);
@@ -89,16 +106,30 @@ void tenure_leader::on_time(active_tenure& t, lease_clock::time_point now) {
 
 void tenure_leader::on_won(active_tenure& t) {
     auto& q = *t.queue;
-    auto* const l = keeper_.new_lease();
+    active_tenure_ptr const alive(&t);
     auto& op = acquirer_.take_winner(t);
-    if (l != nullptr) {
-        keeper_.grant(op, t, *l);
-        return settle(&q);
-    }
+    auto const adopted = static_cast<bool>(op.adopts);
+    auto* const others = acquirer_.rejoin(t, op);
+    auto& serving = others != nullptr ? *others : t;
+    auto const served = give_lease(serving, op);
+    while (auto* const next = served ? acquirer_.take_sharer(serving) : nullptr)
+        (void)give_lease(serving, *next);
+    if (served || others != nullptr) settle(&q);
+    if (served && others == nullptr) return;
     // An adopted key may still be of use to its first holder.
-    auto const adopted = op.adopts;
-    acquirer_.fail(op, errc::out_of_memory);
     settle(adopted ? keeper_.leave_key(t) : keeper_.give_back(t));
+}
+
+/// False: the acquire has failed, because there is no memory.
+bool tenure_leader::give_lease(active_tenure& t, operation& op) {
+    auto* const l = keeper_.new_lease(t);
+    if (l == nullptr) return acquirer_.fail(op, errc::out_of_memory), false;
+    keeper_.grant(op, t, *l);
+    return true;
+}
+
+void tenure_leader::share(active_tenure& t, operation& op) {
+    (void)give_lease(t, op);
 }
 
 //

@@ -38,6 +38,8 @@ public:
     void on_answer(active_tenure&, unsigned instance, protocol::command, std::uint32_t round,
                    redis::answer const&);
     void on_time(active_tenure&, lease_clock::time_point now);
+    /// Gives the acquire a lease of a tenure of readers that has others.
+    void share(active_tenure&, operation&);
     /// Settles the queue that the keeper has returned, if there is one.
     void settle(active_queue* q) {
         if (q != nullptr) acquirer_.settle(*q, services_.turn.time());
@@ -45,6 +47,7 @@ public:
     /// True if the answer belongs to a try, or to a question about the state of a key. So it is for
     /// the acquirer. All other answers are for the lease keeper.
     static bool is_of_try(active_tenure const&, protocol::command);
+    static bool may_have_written(active_tenure const&, protocol::command, protocol::verdict);
 
     // tenure_factory
     active_tenure* make_tenure(void* room) override;
@@ -54,6 +57,7 @@ private:
     class led_tenure;
 
     void on_won(active_tenure&);
+    bool give_lease(active_tenure&, operation&);
 
     services const services_;
     tenure_driver& tenures_;

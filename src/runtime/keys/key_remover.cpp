@@ -4,6 +4,7 @@
 #include "protocol/rules.hpp"
 #include "protocol/tenure/tally.hpp"
 #include "redis/wire/token.hpp"
+#include "runtime/acquire/active_tenure.hpp"
 #include "runtime/services/report_builder.hpp"
 #include "runtime/services/round_record.hpp"
 
@@ -28,6 +29,7 @@ public:
     job(key_remover& r, operation& asked_by, detail::lock_state const& of)
         : op(&asked_by)
         , key(of.key())
+        , access(of.access())
         , began(r.turn_.time())
         , remover_(r) {}
 
@@ -43,6 +45,7 @@ public:
 
     operation* op; ///< null once the call is over
     std::string const key;
+    lock_access const access;
     lease_clock::time_point const began;
     key_report report; ///< forced: the key as it was
     /// Forced: by instance. None: no key, or none to delete.
@@ -66,8 +69,12 @@ public:
         , job_(&of)
         , remover_(r) {}
 
+    redis::lock_kind const& kind() const noexcept override { return kind_of(job_->access); }
     redis::command_args arguments(command) const noexcept override {
-        return {.key = job_->key, .token = token_, .ttl = remover_.max_ttl_};
+        return {.key = job_->key,
+                .token = token_,
+                .ttl = remover_.max_ttl_,
+                .readers_turn = readers_turn_after(protocol::duration::zero())};
     }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
@@ -85,12 +92,21 @@ private:
 
 namespace {
 
+bool shows(key_answer const& a, std::string_view digest) {
+    return std::ranges::find(a.readers, digest, &key_user::digest) != a.readers.end();
+}
+
+/// Whether the caller has seen the lock that was found: the token, or each of the readers.
 bool may_delete(operation const& op, key_answer const& found) {
     auto const& seen = op.as<force_release_call>().seen;
     if (!seen) return true;
-    return std::ranges::any_of(seen->instances, [&](key_answer const& a) {
-        return !a.digest.empty() && a.digest == found.digest;
-    });
+    auto const& all = seen->instances;
+    auto const same = std::ranges::any_of(
+        all, [&](key_answer const& a) { return !a.digest.empty() && a.digest == found.digest; });
+    return same && std::ranges::all_of(found.readers, [&](key_user const& reader) {
+               return std::ranges::any_of(
+                   all, [&](key_answer const& a) { return shows(a, reader.digest); });
+           });
 }
 
 } // namespace

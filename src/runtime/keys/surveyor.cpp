@@ -3,6 +3,7 @@
 #include "protocol/key/key_survey.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tenure/fence.hpp"
+#include "redis/wire/key_companions.hpp"
 #include "redis/wire/token.hpp"
 
 #include <algorithm>
@@ -10,7 +11,9 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <openssl/sha.h>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +41,9 @@ protocol::key_finding finding_of(key_answer const& a) {
     switch (a.found) {
     case key_answer::kind::absent:
         return {.found = kind::absent};
+    case key_answer::kind::readers:
+        if (a.reader_count == 0U) return {.found = kind::stale}; // all have expired
+        [[fallthrough]];
     case key_answer::kind::present:
         return {.found = kind::present, .token = a.digest};
     case key_answer::kind::not_a_lock:
@@ -65,12 +71,16 @@ key_state state_of(protocol::survey_result::state s) {
     return key_state::unknown;
 }
 
+bool has_key(key_answer const& a) {
+    return a.found == key_answer::kind::present || a.found == key_answer::kind::readers;
+}
+
 /// The time after which no quorum of instances has the key: with the k-th of the times sorted, the
 /// quorum loses a member that it needs.
 std::optional<std::chrono::milliseconds> time_left(key_report const& r) {
     std::vector<std::chrono::milliseconds> known;
     for (auto const& i : r.instances) {
-        if (i.found != key_answer::kind::present || i.digest != r.digest) continue;
+        if (!has_key(i) || i.digest != r.digest) continue;
         if (!i.ttl_known) return {};
         known.push_back(i.ttl_left.value_or(std::chrono::milliseconds::max()));
     }
@@ -78,6 +88,80 @@ std::optional<std::chrono::milliseconds> time_left(key_report const& r) {
     auto const left = known[r.quorum - 1];
     if (left == std::chrono::milliseconds::max()) return {};
     return left;
+}
+
+bool lasts_longer(key_user const& a, key_user const& b) {
+    return a.ttl_left > b.ttl_left;
+}
+
+/// The readers that a quorum has. Each may have a quorum of its own.
+std::vector<key_user> readers_of(key_report const& r) {
+    std::vector<key_user> all;
+    for (auto const& i : r.instances) all.insert(all.end(), i.readers.begin(), i.readers.end());
+    std::ranges::stable_sort(all, [](key_user const& a, key_user const& b) {
+        return a.digest != b.digest ? a.digest < b.digest : lasts_longer(a, b);
+    });
+    std::vector<key_user> found;
+    for (auto at = all.begin(); at != all.end();) {
+        auto const end =
+            std::find_if(at, all.end(), [&](auto const& u) { return u.digest != at->digest; });
+        auto const count = static_cast<std::size_t>(end - at);
+        if (count >= r.quorum) {
+            auto& user = found.emplace_back(at[r.quorum - 1]);
+            // The shortest of all comes last. Some servers may not tell their time.
+            if (!std::prev(end)->ttl_left) user.ttl_left.reset();
+        }
+        at = end;
+    }
+    std::ranges::stable_sort(found, lasts_longer);
+    if (found.size() > key_answer::max_readers) found.resize(key_answer::max_readers);
+    return found;
+}
+
+std::optional<std::uint64_t> reader_count_of(key_report const& r) {
+    std::vector<std::uint64_t> counts;
+    auto all_shown = true;
+    for (auto const& i : r.instances) {
+        if (i.found != key_answer::kind::readers) continue;
+        all_shown = all_shown && i.reader_count == i.readers.size();
+        if (i.reader_count.value_or(0) > 0) counts.push_back(*i.reader_count);
+    }
+    if (all_shown) return r.readers.size();
+    std::sort(counts.begin(), counts.end(), std::greater<>());
+    if (counts.size() < r.quorum) return {};
+    return std::max<std::uint64_t>(counts[r.quorum - 1], r.readers.size());
+}
+
+/// The writer that most instances name.
+std::optional<key_user> writer_of(key_report const& r) {
+    std::optional<key_user> found;
+    std::ptrdiff_t most = 0;
+    for (auto const& i : r.instances) {
+        if (!i.writer) continue;
+        auto const same = std::ranges::count_if(r.instances, [&](key_answer const& other) {
+            return other.writer && other.writer->holder == i.writer->holder;
+        });
+        if (same > most || (same == most && lasts_longer(*i.writer, *found))) found = i.writer;
+        most = std::max(most, same);
+    }
+    return found;
+}
+
+/// Readers and writers that a caller of wait_change() is to hear of. Of more readers than are
+/// shown, only the count.
+bool same_users(key_answer const& a, key_answer const& b) {
+    auto const digests = [](key_answer const& of) {
+        std::vector<std::string> all;
+        for (auto const& user : of.readers) all.push_back(user.digest);
+        std::ranges::sort(all);
+        return all;
+    };
+    auto const names_writer = [](key_answer const& of) {
+        return of.writer ? std::optional(of.writer->holder) : std::nullopt;
+    };
+    auto const shown = a.reader_count == a.readers.size() && b.reader_count == b.readers.size();
+    return a.reader_count == b.reader_count && names_writer(a) == names_writer(b) &&
+           (!shown || digests(a) == digests(b));
 }
 
 /// The time that a tenure's number stands for, unless that is in the future.
@@ -98,6 +182,7 @@ void evaluate(key_report& r) {
         findings.push_back(finding_of(i));
         r.fence = std::max(r.fence, i.fence);
     }
+    r.writer = writer_of(r);
     auto const result = protocol::evaluate(findings, r.quorum);
     r.state = state_of(result.is);
     if (r.state != key_state::held) return;
@@ -105,12 +190,17 @@ void evaluate(key_report& r) {
     auto const holder = std::ranges::find(r.instances, r.digest, &key_answer::digest);
     r.holder = holder->holder;
     r.ttl_left = time_left(r);
-    r.since = time_of(r.fence);
+    if (holder->found == key_answer::kind::readers) {
+        r.readers = readers_of(r);
+        r.reader_count = reader_count_of(r);
+    } else {
+        r.since = time_of(r.fence); // readers do not count
+    }
 }
 
 bool shows_change(key_report const& last, key_report const& now) {
     auto const same = [](key_answer const& a, key_answer const& b) {
-        return a.found == b.found && a.digest == b.digest && a.fence == b.fence;
+        return a.found == b.found && a.digest == b.digest && a.fence == b.fence && same_users(a, b);
     };
     return last.key != now.key || last.state != now.state ||
            !std::ranges::equal(last.instances, now.instances, same);
@@ -163,14 +253,15 @@ key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::s
         return found;
     }
     if (protocol::is_fence_count(a.number)) found.fence = protocol::fence_of(a.number, 0);
+    if (a.beside != nullptr) note_waits(found, *a.beside);
     if (a.present) {
         found.found = key_answer::kind::present;
         found.ttl_known = a.ttl_known;
         found.ttl_left = a.ttl_left;
         if (!a.value) return found;
         found.digest = digest_of(*a.value);
-        found.holder = acquirer_.has_token(key, *a.value) ? std::string("this client")
-                                                          : std::string(redis::label_of(*a.value));
+        found.holder = name_of(key, *a.value);
+        if (a.beside != nullptr && a.beside->has_readers) note_readers(found, *a.beside, key);
     } else if (instances_[instance].may_grant()) {
         found.found = key_answer::kind::absent;
     } else {
@@ -178,6 +269,37 @@ key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::s
         found.message = "no key, which does not count: " + instances_[instance].reason_message();
     }
     return found;
+}
+
+/// For reports.
+std::string surveyor::name_of(std::string const& key, std::string_view token) const {
+    return acquirer_.has_token(key, token) ? std::string("this client")
+                                           : std::string(redis::label_of(token));
+}
+
+void surveyor::note_waits(key_answer& to, redis::key_companions const& from) const {
+    if (!from.intent.empty()) {
+        auto const own = from.intent == random_.client_name();
+        to.writer = {.digest = {},
+                     .holder = own ? std::string("this client")
+                                   : std::string(redis::label_of(from.intent)),
+                     .ttl_left = from.intent_left};
+    }
+    if (from.turn.empty()) return;
+    to.turn = from.turn == "open" ? readers_turn::open : readers_turn::wait;
+    to.turn_left = from.turn_left;
+}
+
+void surveyor::note_readers(key_answer& to, redis::key_companions const& from,
+                            std::string const& key) const {
+    to.found = key_answer::kind::readers;
+    for (auto const& each : from.readers) {
+        to.readers.push_back({.digest = digest_of(each.token),
+                              .holder = name_of(key, each.token),
+                              .ttl_left = each.left});
+    }
+    if (from.has_set) to.reader_count = from.reader_count;
+    to.message = from.problem;
 }
 
 } // namespace holdfast::runtime

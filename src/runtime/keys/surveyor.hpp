@@ -11,6 +11,7 @@
 #include "runtime/acquire/acquirer.hpp"
 #include "runtime/services/instance_group.hpp"
 #include "runtime/services/services.hpp"
+#include "runtime/services/token_source.hpp"
 #include "runtime/services/turn.hpp"
 
 #include <string>
@@ -21,8 +22,9 @@ namespace holdfast::runtime {
 /// The state of the key, by the answers of the instances.
 void evaluate(key_report&);
 
-/// True if a caller that knows `last` has to be notified: another state, or another answer, token
-/// or fence at an instance. The rest of the ttl, the round trip and the words are no change.
+/// True if a caller that knows `last` has to be notified: another state, or another answer, token,
+/// fence, reader or waiting writer at an instance. The rest of a ttl, the round trip, the words and
+/// the turn of the readers are no change.
 bool shows_change(key_report const& last, key_report const& now);
 
 /// @par Thread safety  On the executor alone.
@@ -31,6 +33,7 @@ public:
     surveyor(services const& s, acquirer const& a)
         : turn_(s.turn)
         , instances_(s.instances)
+        , random_(s.random)
         , acquirer_(a) {}
 
     unsigned size() const { return instances_.size(); }
@@ -48,9 +51,13 @@ public:
 private:
     key_answer answer_of(unsigned instance, redis::answer const&, std::string const& key,
                          lease_clock::time_point asked) const;
+    std::string name_of(std::string const& key, std::string_view token) const;
+    void note_waits(key_answer&, redis::key_companions const&) const;
+    void note_readers(key_answer&, redis::key_companions const&, std::string const& key) const;
 
     turn& turn_;
     instance_group& instances_;
+    token_source const& random_;
     acquirer const& acquirer_;
     redis::encoder encoder_;
 };

@@ -36,7 +36,7 @@ active_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point no
     // the deadline and extensions use the time of the turn instead.
     auto action = t.machine.time(t.machine.phase() == phase::ending ? turn_.time() : now);
     if (action.effect == effect::renewal_due) {
-        if (t.lease->condition && !is_condition(*t.lease)) {
+        if (!is_wanted(t)) {
             t.machine.stop_renewing();
         } else {
             action = begin_extension(t);
@@ -85,13 +85,15 @@ active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action cons
 }
 
 void lease_keeper::on_extended(active_tenure& t) {
-    t.lease->deadline.store(t.machine.deadline(), std::memory_order_release);
     counters::add(counters_.extended);
     auto const took = turn_.time() - t.asked;
     counters_.extensions.add(took);
-    events_.extended(*t.lease, took);
+    for_each_lease(t, [&](lease_record& l) {
+        l.deadline.store(t.machine.deadline(), std::memory_order_release);
+        events_.extended(l, took);
+    });
     keep_counters(t);
-    complete_extends(*t.lease, errc{});
+    for_each_lease(t, [this](lease_record& l) { complete_extends(l, errc{}); });
 }
 
 // Writes the counters of the fence again: a lease may last longer than the instances keep the
@@ -124,11 +126,13 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
 
 // Ends a held lease that was lost.
 active_queue* lease_keeper::on_lost(active_tenure& t) {
-    auto& l = *t.lease;
     auto const by_time = t.machine.phase() == phase::ending || turn_.time() >= t.machine.deadline();
     auto const how = by_time ? lease_end::expired : lease_end::key_gone;
-    events_.lost(l, close(l, how));
-    complete_waiters(l, errc::lease_lost);
+    while (t.lease != nullptr) {
+        auto& l = *t.lease;
+        events_.lost(l, close(l, how));
+        complete_waiters(l, errc::lease_lost);
+    }
     // The deadline that the holder knows has not come. Until then the tenure has the key.
     if (t.machine.phase() == phase::ending) {
         ++ending_;
@@ -155,7 +159,7 @@ void lease_keeper::clock_stood_still(active_tenure& t, lease_clock::time_point u
                                      lease_clock::duration by) {
     t.machine.clock_stood_still(until, by);
     tenures_.schedule(t);
-    if (t.lease != nullptr) deadline_moved_back(t);
+    for_each_lease(t, [&](lease_record& l) { deadline_moved_back(t, l); });
 }
 
 // 100,000 leases are checked within a second: not in one great batch, which would keep the servers
@@ -171,8 +175,7 @@ void lease_keeper::check_all() {
     });
 }
 
-void lease_keeper::deadline_moved_back(active_tenure& t) {
-    auto& l = *t.lease;
+void lease_keeper::deadline_moved_back(active_tenure& t, lease_record& l) {
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
     for (auto& op : l.waiters) {
         auto const* const call = std::get_if<wait_end_call>(&op.call);
@@ -185,8 +188,9 @@ void lease_keeper::deadline_moved_back(active_tenure& t) {
 // Leases
 //
 
-lease_record* lease_keeper::new_lease() noexcept {
+lease_record* lease_keeper::new_lease(active_tenure& t) noexcept {
     lease_record* l = nullptr;
+    if (t.shared && !make_room(t)) return l;
     turn_.attempt([&] { l = &leases_.take(); });
     return l;
 }
@@ -195,19 +199,26 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     auto const& call = op.as<acquire_call>();
     l.begin(call.lock);
     l.tenure = &t;
+    auto const first = t.lease == nullptr;
     protocol::duration const longest = call.lock->options().max_hold;
-    t.machine.begin_lease(op.renewed, turn_.time(),
-                          longest.count() == 0 ? protocol::duration::max() : longest);
+    if (first) {
+        t.machine.begin_lease(op.renewed, turn_.time(),
+                              longest.count() == 0 ? protocol::duration::max() : longest);
+        t.lease = &l;
+    } else if (op.renewed) {
+        t.machine.renew_again(turn_.time());
+    }
     l.deadline.store(t.machine.deadline(), std::memory_order_release);
-    l.fence = op.fenced ? protocol::fence_of(t.machine.number(), t.queue->machine.handovers()) : 0;
-    t.lease = &l;
+    l.fence = op.fenced ? fence_of(t) : 0;
+    if (t.shared) add(l, turn_.time());
+    if (!first) counters::add(counters_.handovers);
     ++held_;
     counters::add(counters_.acquired);
     l.count(counters_);
     tenures_.schedule(t);
     // It is not known when the holder before has written them.
     if (op.adopts && op.fenced) write_counters(t);
-    auto const handed_over = t.queue->machine.handovers() > op.handovers;
+    auto const handed_over = !first || t.queue->machine.handovers() > op.handovers;
     auto const waited = turn_.time() - call.started();
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);
@@ -248,15 +259,20 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end 
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
     if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
     active_tenure_ptr const t = l.tenure;
-    t->lock = l.lock; // for the release: its events are the last holder's
     auto const held = close(l, as);
     complete_waiters(l, lost ? errc::shut_down : errc::lease_released);
+    auto const others = t->lease != nullptr;
+    if (!others) t->lock = l.lock; // for the release: its events are the last holder's
     if (lost) {
         events_.lost(l, held);
     } else {
         events_.released(l, held, false);
     }
-    return release(*t, op, !lost, now);
+    if (!others && !t->leaves_key) return release(*t, op, !lost, now);
+    if (!lost) counters::add(counters_.released);
+    if (op != nullptr)
+        completer_.complete(*op, in_time ? release_result() : release_result(errc::lease_lost));
+    return others ? nullptr : leave_key(*t);
 }
 
 // Ends a lease and its tenure, and leaves the key to its ttl.
@@ -265,7 +281,9 @@ active_queue* lease_keeper::detach(lease_record& l) {
     events_.released(l, close(l, lease_end::released), false);
     complete_waiters(l, errc::lease_released);
     counters::add(counters_.released);
-    return leave_key(*t);
+    if (t->lease == nullptr) return leave_key(*t);
+    t->leaves_key = true;
+    return nullptr;
 }
 
 active_queue* lease_keeper::leave_key(active_tenure& t) {
@@ -278,7 +296,11 @@ active_queue* lease_keeper::leave_key(active_tenure& t) {
 // Parts a tenure from its queue. Returns the queue, or null if it is folded.
 active_queue* lease_keeper::leave_queue(active_tenure& t) {
     auto* const q = t.queue;
-    q != nullptr ? q->detach() : folded_.forget(t);
+    if (q != nullptr) {
+        q->detach();
+    } else if (!t.shared) {
+        folded_.forget(t);
+    }
     return q;
 }
 
@@ -296,7 +318,8 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     t.gives_back = gives_back;
     t.asked = now;
     t.clear_failures();
-    if (t.queue == nullptr && t.machine.opposed()) folded_.unfold(t);
+    if (t.queue == nullptr && !t.shared && t.machine.opposed()) folded_.unfold(t);
+    if (t.queue != nullptr) t.note_round_trip(t.queue->machine.round_trip());
     active_tenure_ptr const alive(&t);
     auto* const q = leave_queue(t);
     apply(t, t.machine.release(now, instances_.reachable()));
@@ -318,7 +341,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
                                options.handover_limit, options.handover_time)) {
         return false;
     }
-    auto* const next = new_lease();
+    auto* const next = new_lease(*t);
     if (next == nullptr) return false;
     if (l != nullptr) {
         events_.released(*l, close(*l, lease_end::released), true);
@@ -333,11 +356,10 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
 
 // Marks a held lease as ended. Returns how long it was held.
 lease_clock::duration lease_keeper::close(lease_record& l, lease_end as) {
-    auto const held = turn_.time() - l.tenure->machine.lease_began();
+    auto const held = turn_.time() - leave(l);
     counters_.holds.add(held);
     l.ended = as;
     l.over.store(as, std::memory_order_release);
-    l.tenure->lease = nullptr;
     retire(std::move(l.condition));
     --held_;
     l.discount(counters_);

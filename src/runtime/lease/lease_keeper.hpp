@@ -57,8 +57,8 @@ public:
     // Events of tenures
     //
 
-    /// Returns null if memory ran out.
-    lease_record* new_lease() noexcept;
+    /// A lease for this tenure. Returns null if memory ran out.
+    lease_record* new_lease(active_tenure&) noexcept;
     /// Begins a lease of the tenure, and completes the acquire with it. The acquire has left its
     /// queue.
     void grant(operation&, active_tenure&, lease_record&);
@@ -149,8 +149,16 @@ private:
     bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
     lease_clock::duration close(lease_record&, lease_end);
 
+    // Tenures of readers: lease_keeper_readers.cpp
+    bool make_room(active_tenure&) noexcept;
+    static void add(lease_record&, lease_clock::time_point now);
+    static lease_clock::time_point leave(lease_record&) noexcept;
+    bool is_wanted(active_tenure&);
+    bool downgrade(lease_record&);
+    static std::uint64_t fence_of(active_tenure const&);
+
     void wait_for_end(operation&, lease_clock::time_point now);
-    void deadline_moved_back(active_tenure&);
+    void deadline_moved_back(active_tenure&, lease_record&);
     void note(active_tenure&, unsigned instance, redis::answer const&);
     std::pair<errc, std::shared_ptr<acquire_report const>> failure_of(active_tenure&,
                                                                       reported_call);
@@ -183,6 +191,14 @@ private:
     std::size_t releasing_ = 0;     ///< tenures with a release under way
     std::size_t ending_ = 0;        ///< tenures between the loss and the deadline
 };
+
+/// Visits the lease of the tenure, or all that share it. None may end meanwhile.
+template <class Visit>
+void for_each_lease(active_tenure& t, Visit visit) {
+    if (t.lease == nullptr) return;
+    if (!t.shared) return visit(*t.lease);
+    for (auto const& each : t.sharers()) visit(*each.lease);
+}
 
 } // namespace holdfast::runtime
 

@@ -33,20 +33,34 @@ active_queue* lease_keeper::start_extend(operation& op) {
         completer_.complete(op, code_of(l.ended));
         return nullptr;
     }
+    auto& t = *l.tenure;
+    auto const& call = op.as<extend_call>();
+    auto const downgrades = call.downgrades && !t.shared;
+    if (downgrades && !downgrade(l)) {
+        completer_.complete(op, errc::out_of_memory);
+        return nullptr;
+    }
     op.stage = operation_stage::attached;
     l.waiters.push_back(op);
-    auto& t = *l.tenure;
-    if (auto const ttl = op.as<extend_call>().ttl) return extend_for(t, *ttl);
+    // An extension of the writer that is under way counts no more.
+    if (downgrades) {
+        auto* const concerned = extend_for(t, t.machine.ttl());
+        return concerned != nullptr ? concerned : t.queue;
+    }
+    if (call.ttl) return extend_for(t, *call.ttl);
     if (t.machine.extending()) return nullptr; // the extension under way answers both
     return apply(t, begin_extension(t));
 }
 
 active_queue* lease_keeper::extend_for(active_tenure& t, lease_clock::duration ttl) {
+    // A shorter ttl would end the leases of others.
+    if (t.shared && t.sharers().size() > 1) ttl = std::max(ttl, t.machine.ttl());
     t.asked = turn_.time();
     t.clear_failures();
     auto const before = t.machine.deadline();
     auto const action = t.machine.extend(t.asked, instances_.reachable(), ttl);
-    if (t.machine.deadline() < before) deadline_moved_back(t);
+    if (t.machine.deadline() < before)
+        for_each_lease(t, [&](lease_record& each) { deadline_moved_back(t, each); });
     return apply(t, action);
 }
 
@@ -173,13 +187,17 @@ release_result lease_keeper::unconfirmed(active_tenure& t) {
 
 // Without a caller or an observer, nothing is reported: the watchdog tries again.
 void lease_keeper::fail_extends(active_tenure& t) {
-    auto& waiters = t.lease->waiters;
-    auto const waits = std::any_of(waiters.begin(), waiters.end(), is_extension);
+    auto waits = false;
+    for_each_lease(t, [&](lease_record& l) {
+        waits = waits || std::any_of(l.waiters.begin(), l.waiters.end(), is_extension);
+    });
     if (!waits && !events_) return;
     auto [cause, report] = failure_of(t, reported_call::extend);
     events_.failed(*t.lease->lock, reported_call::extend, cause, turn_.time() - t.asked,
                    report.get());
-    if (waits) complete_extends(*t.lease, cause, report);
+    if (!waits) return;
+    for_each_lease(
+        t, [&, why = cause, &what = report](lease_record& l) { complete_extends(l, why, what); });
 }
 
 } // namespace holdfast::runtime

@@ -100,6 +100,7 @@ private:
     std::atomic<bool> counted_{false};
 
 public:
+    std::uint32_t place = 0; ///< among the leases that share a tenure of readers
     /// Also after the end of the lease: holders read the token of the tenure on any thread.
     boost::intrusive_ptr<active_tenure> tenure;
     operation_list waiters;          ///< waiting operations: extend and wait_end

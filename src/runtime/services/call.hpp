@@ -90,6 +90,7 @@ struct extend_call {
     detail::error_handler handler{};
     detail::lease_ref lease{};
     std::optional<std::chrono::nanoseconds> ttl{};
+    bool downgrades = false; ///< the lease is a reader's from now on
 };
 
 struct wait_end_call {

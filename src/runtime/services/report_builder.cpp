@@ -64,7 +64,9 @@ void add_vote(instance_report& to, report_input const& in, unsigned instance,
             to.key = in.keys[vote.obstacle - 1U];
         if (!in.awaited.empty()) to.key = in.awaited;
         to.round_trip = vote.round_trip;
-        to.holder = vote.holder;
+        // Readers do not refuse a reader.
+        auto const refused_by_note = in.reads && vote.holder == "readers";
+        to.holder = refused_by_note ? "readers while a writer waits" : vote.holder;
     } else if (round.votes.yes().contains(instance)) {
         to.outcome = acquires ? instance_outcome::granted : instance_outcome::done;
     } else if (failed(round, instance)) {

@@ -36,6 +36,7 @@ struct report_input {
     std::span<std::string_view const> keys{}; ///< of a lock on several keys
     std::string_view awaited{}; ///< the one of them that the round was for, if it was for one
     reported_call call = reported_call::acquire;
+    bool reads = false;  ///< the acquire is a reader's
     bool adopts = false; ///< the acquire asks for a token that the instances should have
     unsigned attempts = 0;
     std::chrono::nanoseconds waited{0};

@@ -54,4 +54,8 @@ redis::token token_source::next_token() {
     return redis::token({first, next_bits()});
 }
 
+void token_source::name_client() {
+    if (client_name_.empty()) client_name_ = next_token().text(label_).view();
+}
+
 } // namespace holdfast::runtime

@@ -20,6 +20,10 @@ public:
         : label_(label) {}
 
     redis::token next_token();
+    /// Makes the text that names this client to others, once. May throw.
+    void name_client();
+    /// Empty before name_client().
+    std::string_view client_name() const { return client_name_; }
     /// Precedes the random bits in the text of a token.
     std::string const& label() const { return label_; }
     std::uint64_t next_bits();
@@ -30,6 +34,7 @@ private:
     bool fill() noexcept;
 
     std::string const label_;
+    std::string client_name_;
     std::array<std::uint64_t, 256> pool_{};
     std::size_t used_ = pool_.size();
     unsigned forks_ = 0; ///< count of forks when the bits were fetched

@@ -229,6 +229,7 @@ private:
                 me.tracker = nobody;
                 queues_[p].reset();
                 return arm(p);
+            case queue_effect::part: // of readers, which this simulation has not
             case queue_effect::none:
                 me.settling = false;
                 if (!Driver::folds_only_idle && queues_[p]->held()) return fold(p);

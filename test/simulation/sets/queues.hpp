@@ -72,6 +72,7 @@ protected:
             case queue_effect::forget:
                 forget(q);
                 return false;
+            case queue_effect::part: // of readers, which this simulation has not
             case queue_effect::none:
                 break;
             }

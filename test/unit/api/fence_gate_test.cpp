@@ -104,6 +104,37 @@ BOOST_AUTO_TEST_CASE(an_equal_or_a_greater_fence_is_admitted_and_a_smaller_one_i
     BOOST_TEST(gate.admit("seat", 7));
 }
 
+// A reader may have the fence of the writer before it, or that of another reader.
+BOOST_AUTO_TEST_CASE(a_reader_is_admitted_unless_a_later_writer_was) {
+    holdfast::fence_gate gate(2);
+    BOOST_TEST(gate.admit_shared("page", 3));
+    BOOST_TEST(gate.admit("page", 5));
+    BOOST_TEST(gate.admit_shared("page", 5));
+    BOOST_TEST(gate.admit_shared("page", 9));
+    BOOST_TEST(!gate.admit_shared("page", 4));
+    BOOST_TEST(!gate.admit_shared("page", 0));
+    BOOST_TEST(!gate.admit_shared("new", 0));
+    // The fence of a reader keeps out no other holder.
+    BOOST_TEST(gate.admit("page", 6));
+    BOOST_TEST(gate.admit_shared("page", 6));
+    BOOST_TEST(gate.greatest() == 6U);
+    BOOST_TEST(gate.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_reader_of_a_key_that_may_be_forgotten_needs_a_fence_above_the_floor) {
+    holdfast::fence_gate gate(1);
+    BOOST_TEST(gate.admit("a", 5));
+    BOOST_TEST(gate.admit("b", 7)); // `a` is forgotten
+    BOOST_TEST(gate.floor() == 5U);
+    BOOST_TEST(!gate.admit_shared("a", 4));
+    BOOST_TEST(!gate.admit_shared("new", 4));
+    BOOST_TEST(gate.admit_shared("a", 5));
+    BOOST_TEST(gate.size() == 1U);
+    holdfast::fence_gate const later(1, 100);
+    BOOST_TEST(!later.admit_shared("a", 99));
+    BOOST_TEST(later.admit_shared("a", 100));
+}
+
 BOOST_AUTO_TEST_CASE(keys_have_nothing_to_do_with_each_other) {
     holdfast::fence_gate gate(10);
     BOOST_TEST(gate.admit("a", 100));

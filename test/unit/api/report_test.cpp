@@ -284,6 +284,61 @@ BOOST_AUTO_TEST_CASE(the_line_of_a_key_begins_with_its_state) {
     begins(key_state::not_a_lock, "lock \"k\": not a lock (2 of 3 instances): ");
 }
 
+BOOST_AUTO_TEST_CASE(the_line_of_a_key_with_readers_names_them) {
+    using holdfast::key_answer;
+    using holdfast::key_state;
+    using holdfast::readers_turn;
+    holdfast::key_report r;
+    r.key = "k";
+    r.quorum = 2;
+    r.state = key_state::held;
+    r.holder = "readers";
+    r.digest = "d1";
+    r.ttl_left = 12s;
+    r.readers = {{.digest = "e1", .holder = "web-1"}, {.digest = "e2"}};
+    r.reader_count = 2;
+    for (auto const* const address : {"a:1", "b:2"}) {
+        r.instances.push_back({.address = address,
+                               .found = key_answer::kind::readers,
+                               .digest = "d1",
+                               .holder = "readers",
+                               .ttl_left = 12s,
+                               .ttl_known = true,
+                               .reader_count = 2});
+    }
+    r.instances[1].message = "why";
+    BOOST_TEST(r.shared());
+    BOOST_TEST(r.to_string() ==
+               "lock \"k\": held by 2 readers (web-1, [e2]), 12.0 s left (2 of 2 instances): a:1 2 "
+               "readers, 12.0 s left; b:2 2 readers, 12.0 s left (why)");
+    r.writer = {.digest = {}, .holder = "web-7"};
+    r.instances[0].writer = {.digest = {}, .holder = {}};
+    r.instances[0].reader_count = 1;
+    r.instances[1].reader_count.reset();
+    r.instances[1].turn = readers_turn::open;
+    r.readers.resize(1);
+    r.reader_count = 1;
+    BOOST_TEST(r.to_string() ==
+               "lock \"k\": held by a reader (web-1), 12.0 s left (2 of 2 instances), a writer of "
+               "web-7 waits: a:1 a reader, 12.0 s left, a writer waits; b:2 readers, 12.0 s left, "
+               "the readers' turn (why)");
+    // A line names a few.
+    r.readers.assign(key_answer::max_readers, {.digest = "e1", .holder = "w"});
+    r.reader_count = 64;
+    BOOST_TEST(r.to_string().starts_with(
+                   "lock \"k\": held by 64 readers (w, w, w, w, w, w, w, w, ...), 12.0 s left"),
+               r);
+    r.readers.clear();
+    r.reader_count.reset();
+    BOOST_TEST(r.to_string().starts_with("lock \"k\": held by readers, 12.0 s left (2 of"), r);
+    // A quorum has another lock, or none.
+    r.digest = "d2";
+    BOOST_TEST(!r.shared());
+    r.digest = "d1";
+    r.state = key_state::split;
+    BOOST_TEST(!r.shared());
+}
+
 BOOST_AUTO_TEST_CASE(times_have_the_unit_that_a_reader_wants) {
     holdfast::key_report r;
     r.instances.push_back(

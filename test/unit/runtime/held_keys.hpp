@@ -74,13 +74,14 @@ public:
             .time = limit,
             .extras = std::move(extras)});
         c.op = &op;
-        room.start(op, [this](runtime::lease_record& l) {
+        auto* const sharing = room.start(op, [this](runtime::lease_record& l) {
             if (&l != dropped) return false;
             dropped = nullptr;
             granting = l.tenure.get();
             leader.settle(keeper.let_go(l, false));
             return true;
         });
+        BOOST_TEST(sharing == nullptr); // the locks are no readers'
         return c;
     }
     call& acquire(std::chrono::nanoseconds limit = std::chrono::minutes(1),

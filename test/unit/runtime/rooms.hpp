@@ -194,7 +194,7 @@ private:
         explicit tenure(rooms& r)
             : rooms_(r) {}
         redis::command_args arguments(protocol::command c) const noexcept override {
-            return describe(c, std::chrono::hours(1), {});
+            return describe(c, std::chrono::hours(1), rooms_.random);
         }
         void on_answer(unsigned instance, protocol::command c, std::uint32_t round,
                        redis::answer const& a) override {

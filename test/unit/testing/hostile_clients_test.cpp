@@ -5,6 +5,7 @@
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/set_key.hpp"
 
 #include "support/redis_cli.hpp"
@@ -25,6 +26,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -88,16 +90,17 @@ BOOST_AUTO_TEST_CASE(unknown_commands_and_scripts_are_named) {
 
 BOOST_AUTO_TEST_CASE(every_script_of_the_library_has_a_native_form) {
     auto const native = testing::native_scripts();
-    std::size_t scripts = 0;
-    for (auto const* const kind : {&redis::exclusive_key, &redis::fair_key, &redis::set_key}) {
+    std::set<std::string_view> scripts;
+    for (auto const* const kind : {&redis::exclusive_key, &redis::fair_key, &redis::set_key,
+                                   &redis::read_key, &redis::write_key}) {
         for (auto const text : kind->scripts) {
-            ++scripts;
+            scripts.insert(text);
             BOOST_TEST(std::any_of(native.begin(), native.end(),
                                    [&](auto const& n) { return n.text == text; }),
                        text);
         }
     }
-    BOOST_TEST(native.size() == scripts);
+    BOOST_TEST(native.size() == scripts.size());
 }
 
 BOOST_AUTO_TEST_CASE(bytes_that_are_no_command_end_the_connection_alone) {
@@ -138,12 +141,15 @@ BOOST_AUTO_TEST_CASE(random_bytes_and_random_commands_do_no_harm) {
                                          "GETRANGE",
                                          "l",
                                          "RPUSH",
+                                         "ZADD",
+                                         "ZREMRANGEBYSCORE",
                                          "\xff",
                                          std::string(1, '\0'),
                                          "INFO",
                                          "AUTH",
                                          "SETNAME",
                                          std::string(redis::fair_contend_script),
+                                         std::string(redis::read_acquire_script),
                                          "9999999999999"};
     for (auto round = 0; round < 300; ++round) {
         redis_cli cli(one.address().port());

@@ -1,6 +1,7 @@
 #include "redis/wire/kinds/exclusive_key.hpp"
 
 #include "protocol/tenure/fence.hpp"
+#include "redis/wire/kinds/key_survey.hpp"
 #include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/server_info.hpp"
 #include "redis/wire/token.hpp"
@@ -72,16 +73,10 @@ void encode_inspect(codec::request& request, command_args const& a) {
     request.push("GETRANGE", a.key, 0, token::max_size);
 }
 
-// The fence key comes last, because a user of plain locks may have no right to it.
-void encode_survey(codec::request& request, wording w, command_args const& a) {
-    encode_inspect(request, a);
-    request.push("GET", fence_key(a.key, w));
-}
-
 std::uint8_t replies(command c, bool tracked) {
     switch (c) {
     case command::survey:
-        return 4;
+        return replies_to_survey;
     case command::contend:
         return tracked ? 3 : 2;
     case command::inspect:
@@ -265,66 +260,13 @@ void read_inspection(partial_answer& p, sent_command const& c, unsigned left, el
     p.answer = {.verdict = verdict::refused, .cause = errc::wrong_type, .message = p.message};
 }
 
-// Commands may be refused: any of PTTL, TYPE and a value shows that there is a key. That there is
-// none, only PTTL and TYPE show: a value may be empty.
-void read_survey(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    auto const refused = is_error(e.type);
-    switch (left) {
-    case 3:
-        if (refused) {
-            read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
-            p.message = presentable(e.value, c);
-            p.answer.cause = classify(e.value);
-        }
-        p.tracked = !refused; // it showed whether there is a key
-        p.answer.verdict = refused ? verdict::refused : verdict::yes;
-        return read_ttl(p, e);
-    case 2:
-        if (refused) return read_lack(p, c, e, "TYPE", degradation::no_type_check);
-        p.tracked = true;
-        p.answer.verdict = verdict::yes;
-        p.answer.present = e.value != "none";
-        if (!p.answer.present) {
-            p.answer.ttl_known = false;
-            p.answer.ttl_left.reset();
-        } else if (e.value != "string") {
-            p.message = "the key holds a " + presentable(e.value, c) + ", not a lock";
-            p.answer.verdict = verdict::refused;
-            p.answer.cause = errc::wrong_type;
-        }
-        return;
-    case 1:
-        p.text.clear();
-        if (p.answer.cause == errc::wrong_type) return;
-        if (refused) return read_lack(p, c, e, "GETRANGE", degradation::no_holder_names);
-        p.text = e.value;
-        p.answer.value = p.text;
-        p.answer.verdict = verdict::yes;
-        return;
-    default:
-        break;
-    }
-    auto& a = p.answer;
-    if (!p.tracked && p.text.empty()) a.verdict = verdict::refused;
-    if (a.verdict == verdict::yes) {
-        a.cause = {};
-        a.present = a.present || a.ttl_known || !p.text.empty();
-        if (!a.present) a.value.reset();
-        auto const number = is_error(e.type) ? 0 : number_of(e.value);
-        if (number > 0) a.number = static_cast<std::uint64_t>(number);
-    } else {
-        a.message = p.message;
-    }
-}
-
 void read(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    // The replies to these commands have no parts.
+    if (c.command == command::survey) return read_survey(p, c, left, e);
+    // The replies to the other commands have no parts.
     if (e.depth > 0) return;
     switch (c.command) {
     case command::inspect:
         return read_inspection(p, c, left, e);
-    case command::survey:
-        return read_survey(p, c, left, e);
     case command::track:
         return read_track(p, c, left, e);
     case command::contend:

@@ -1,5 +1,6 @@
-// The texts of all scripts that the library sends. A server knows each by the SHA-1 of its text,
-// and the instance for tests (src/testing) has a native form of each.
+// The texts of the scripts that the library sends. Those for readers and writers are in
+// read_write_scripts.hpp. A server knows each by the SHA-1 of its text, and the instance for tests
+// (src/testing) has a native form of each.
 //
 // Scripts that ask for TIME and then write:
 // https://redis.io/docs/latest/develop/programmability/eval-intro/ ("Script replication").
@@ -11,6 +12,18 @@
 #include <string_view>
 
 namespace holdfast::redis {
+
+/// The text of several parts.
+template <std::string_view const&... Parts>
+struct joined {
+    static constexpr auto characters = [] {
+        std::array<char, (Parts.size() + ...)> all{};
+        auto* at = all.data();
+        ((at = std::copy(Parts.begin(), Parts.end(), at)), ...);
+        return all;
+    }();
+    static constexpr std::string_view text{characters.data(), characters.size()};
+};
 
 inline constexpr std::string_view release_script =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
@@ -47,25 +60,15 @@ inline constexpr std::string_view fenced_acquire_script =
 
 /// If the key is still ours, lifts the counter to at least our number, and renews the ttl of the
 /// counter. As extend_script, it never shortens the life of the counter.
-inline constexpr std::string_view raise_script =
-    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+inline constexpr std::string_view raise_start =
+    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end ";
+inline constexpr std::string_view raise_end =
     "local n=tonumber(redis.call('get',KEYS[2]) or 0) "
     "local l=redis.pcall('pttl',KEYS[2]) "
     "if type(l)~='number' or l<tonumber(ARGV[3]) then l=ARGV[3] end "
     "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',KEYS[2],ARGV[2],'px',l) "
     "else redis.call('pexpire',KEYS[2],l) end return 1";
-
-/// The text of several parts.
-template <std::string_view const&... Parts>
-struct joined {
-    static constexpr auto characters = [] {
-        std::array<char, (Parts.size() + ...)> all{};
-        auto* at = all.data();
-        ((at = std::copy(Parts.begin(), Parts.end(), at)), ...);
-        return all;
-    }();
-    static constexpr std::string_view text{characters.data(), characters.size()};
-};
+inline constexpr auto raise_script = joined<raise_start, raise_end>::text;
 
 //
 // Fair locks. The list is the last of the keys.

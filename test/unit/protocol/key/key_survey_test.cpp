@@ -16,6 +16,7 @@ using state = survey_result::state;
 namespace {
 
 constexpr key_finding absent{.found = kind::absent};
+constexpr key_finding stale{.found = kind::stale};
 constexpr key_finding foreign{.found = kind::foreign};
 constexpr key_finding missing{};
 constexpr key_finding unread{.found = kind::present};
@@ -51,7 +52,7 @@ void for_each_completion(findings all, Visit visit) {
     });
     if (it == all.end()) return visit(all);
     auto const may_be_absent = it->found == kind::unknown;
-    for (auto const& f : {of_a, of_b, absent, foreign}) {
+    for (auto const& f : {of_a, of_b, absent, stale, foreign}) {
         if (f.found != kind::present && !may_be_absent) continue;
         *it = f;
         for_each_completion(all, visit);
@@ -71,6 +72,10 @@ BOOST_AUTO_TEST_CASE(a_quorum_decides) {
     BOOST_TEST((evaluated({foreign, foreign, foreign, absent, absent}).is == state::foreign));
     BOOST_TEST((evaluated({of_a}) == survey_result{.is = state::held, .token = "a"}));
     BOOST_TEST((evaluated({absent}).is == state::free));
+    BOOST_TEST((evaluated({stale}).is == state::split));
+    BOOST_TEST((evaluated({stale, stale, of_a}).is == state::split));
+    BOOST_TEST((evaluated({stale, of_a, of_a}) == survey_result{.is = state::held, .token = "a"}));
+    BOOST_TEST((evaluated({stale, absent, absent}).is == state::free));
 }
 
 BOOST_AUTO_TEST_CASE(missing_answers_are_never_taken_for_a_free_key) {
@@ -82,7 +87,7 @@ BOOST_AUTO_TEST_CASE(missing_answers_are_never_taken_for_a_free_key) {
 
 // The promise of the header, for each answer and each group of 1 to 5.
 BOOST_AUTO_TEST_CASE(no_missing_answer_could_change_what_is_said) {
-    constexpr std::array every{absent, foreign, missing, unread, of_a, of_b};
+    constexpr std::array every{absent, stale, foreign, missing, unread, of_a, of_b};
     for (std::size_t count = 1; count <= 5; ++count) {
         for_each_group(count, every, [](findings const& all) {
             auto const said = evaluated(all);
@@ -95,7 +100,7 @@ BOOST_AUTO_TEST_CASE(no_missing_answer_could_change_what_is_said) {
 }
 
 BOOST_AUTO_TEST_CASE(complete_answers_always_tell) {
-    constexpr std::array known{absent, foreign, of_a, of_b};
+    constexpr std::array known{absent, stale, foreign, of_a, of_b};
     for (std::size_t count = 1; count <= 5; ++count) {
         for_each_group(count, known, [](findings const& all) {
             if (evaluated(all).is == state::unknown) BOOST_ERROR("nothing is missing");

@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(fences_grow_with_handovers_and_more_with_tenures) {
     BOOST_TEST(protocol::fence_of(1, 0) == 100U);
     BOOST_TEST(protocol::fence_of(1, 1) == 101U);
     BOOST_TEST(protocol::fence_of(7, 99) + 1 == protocol::fence_of(8, 0));
-    static_assert(holdfast::max_handover_limit == protocol::leases_per_number);
+    static_assert(holdfast::max_handover_limit == protocol::exclusive_leases_per_number);
 }
 
 BOOST_AUTO_TEST_CASE(a_floating_point_number_represents_each_fence) {

@@ -2,6 +2,7 @@
 #include "redis/scan/key_scan.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/lock_command.hpp"
 
@@ -169,11 +170,16 @@ BOOST_AUTO_TEST_CASE(keys_beside_a_lock_are_known_by_their_names) {
             BOOST_TEST(is_beside_a_lock(name), name);
             BOOST_TEST(is_beside_a_lock(name + ':' + token), name);
             BOOST_TEST(is_beside_a_lock(name + ':' + token.substr(6)), name);
+            companion_names beside;
+            name_companions(beside, key, in_cluster);
+            for (auto const& each : {beside.readers, beside.intent, beside.turn})
+                BOOST_TEST(is_beside_a_lock(each), each);
         }
     }
     for (std::string const key :
          {"k", "k:last", "k:fence", "k:queue", ":fence", "{}:fence", "{k}:fence:x", "{k}",
-          "{jobs}:queue:mail", "{jobs}:queues", "{k}:queue:0123456789abcdef"})
+          "{jobs}:queue:mail", "{jobs}:queues", "{k}:queue:0123456789abcdef", "k:readers", "k:turn",
+          "{}:intent", "{k}:intents", "{k}:turn:x", "{k}:turn:slot:own", ":readers"})
         BOOST_TEST(!is_beside_a_lock(key), key);
 }
 

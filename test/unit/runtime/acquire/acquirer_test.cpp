@@ -41,7 +41,7 @@ public:
                          .lock = make_lock(options),
                          .time = limit});
         c.op = &op;
-        room.start(op, [](lease_record&) { return false; });
+        BOOST_TEST(room.start(op, [](lease_record&) { return false; }) == nullptr);
     }
     void lose_a_quorum() {
         fakes[1]->up = fakes[2]->up = false;

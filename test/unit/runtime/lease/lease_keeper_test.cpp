@@ -83,7 +83,7 @@ public:
             for (unsigned i = 0; i < 3; ++i) {
                 t.machine.answer(command::acquire, 0, i, verdict::yes, now);
             }
-            auto* const l = keeper.new_lease();
+            auto* const l = keeper.new_lease(t);
             first.handle = l;
             keeper.grant(static_cast<operation&>(queue.machine.won(now)), t, *l);
         });

@@ -1,0 +1,22 @@
+// The scripts for readers and writers, in C++.
+#ifndef HOLDFAST_TESTING_NATIVE_READ_WRITE_SCRIPTS_HPP
+#define HOLDFAST_TESTING_NATIVE_READ_WRITE_SCRIPTS_HPP
+
+#include "testing/reply.hpp"
+
+namespace holdfast::testing {
+
+class script_run;
+
+reply read_acquire(script_run&);
+reply read_acquire_with_fence(script_run&);
+reply read_extend(script_run&);
+reply read_raise(script_run&);
+reply read_release(script_run&);
+reply write_acquire(script_run&);
+reply write_acquire_with_fence(script_run&);
+reply write_release(script_run&);
+
+} // namespace holdfast::testing
+
+#endif

@@ -1,0 +1,124 @@
+#include "testing/sorted_sets.hpp"
+
+#include "testing/data_commands.hpp"
+#include "testing/lua_number.hpp"
+#include "testing/typed_values.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::testing {
+
+namespace {
+
+using sorted_set = database::sorted_set;
+
+constexpr auto infinity = std::numeric_limits<double>::infinity();
+
+/// A score as a server reads it, which is no nan.
+std::optional<double> to_score(std::string_view text) {
+    auto const word = lower(text);
+    if (word == "inf" || word == "+inf") return infinity;
+    if (word == "-inf") return -infinity;
+    auto const n = to_number(text);
+    return n && !std::isnan(*n) && text == text.substr(0, text.find_first_of(" \f\n\r\t\v"))
+               ? n
+               : std::nullopt;
+}
+
+reply score(double n) {
+    return reply::real(to_argument(n));
+}
+
+std::vector<std::pair<double, std::string>> by_score(sorted_set const& all) {
+    std::vector<std::pair<double, std::string>> sorted;
+    for (auto const& [member, score] : all) sorted.emplace_back(score, member);
+    std::sort(sorted.begin(), sorted.end());
+    return sorted;
+}
+
+} // namespace
+
+reply zadd(database& d, command_line const& words) {
+    if (words.size() % 2 != 0) return reply::error("ERR syntax error");
+    std::size_t size = 0;
+    for (std::size_t i = 2; i < words.size(); i += 2) {
+        if (!to_score(words[i])) return reply::error("ERR value is not a valid float");
+        size += words[i + 1].size();
+    }
+    if (look_up<sorted_set>(d, words[1]).wrong) return wrong_type();
+    if (!d.has_room(size)) return no_room();
+    std::int64_t added = 0;
+    d.edit<sorted_set>(words[1], [&](sorted_set& all) {
+        for (std::size_t i = 2; i < words.size(); i += 2)
+            added += all.insert_or_assign(words[i + 1], *to_score(words[i])).second ? 1 : 0;
+    });
+    return reply::integer(added);
+}
+
+reply zcard(database& d, command_line const& words) {
+    auto const all = look_up<sorted_set>(d, words[1]);
+    if (all.wrong) return wrong_type();
+    return reply::integer(all.value == nullptr ? 0 : static_cast<std::int64_t>(all.value->size()));
+}
+
+reply zscore(database& d, command_line const& words) {
+    auto const all = look_up<sorted_set>(d, words[1]);
+    if (all.wrong) return wrong_type();
+    if (all.value == nullptr) return reply::null();
+    auto const at = all.value->find(words[2]);
+    return at == all.value->end() ? reply::null() : score(at->second);
+}
+
+reply zrange(database& d, command_line const& words) {
+    auto const from = to_integer(words[2]), to = to_integer(words[3]);
+    auto const with_scores = words.size() == 5 && lower(words[4]) == "withscores";
+    if (words.size() > 4 && !with_scores) return reply::error("ERR syntax error");
+    if (!from || !to) return not_an_integer();
+    auto const all = look_up<sorted_set>(d, words[1]);
+    if (all.wrong) return wrong_type();
+    auto const sorted = all.value == nullptr ? by_score({}) : by_score(*all.value);
+    auto const size = static_cast<std::int64_t>(sorted.size());
+    auto const begin = std::max(*from < 0 ? *from + size : *from, std::int64_t{0});
+    auto const end = std::min(*to < 0 ? *to + size : *to, size - 1);
+    std::vector<reply> parts;
+    for (auto i = begin; i <= end; ++i) {
+        auto const& [its_score, member] = sorted[static_cast<std::size_t>(i)];
+        parts.push_back(reply::bulk(member));
+        if (with_scores) parts.push_back(score(its_score));
+    }
+    return reply::list(with_scores ? reply::kind::pairs : reply::kind::array, std::move(parts));
+}
+
+reply zrem(database& d, command_line const& words) {
+    auto const all = look_up<sorted_set>(d, words[1]);
+    if (all.wrong) return wrong_type();
+    if (all.value == nullptr) return reply::integer(0);
+    auto left = *all.value;
+    for (auto i = words.begin() + 2; i != words.end(); ++i) left.erase(*i);
+    auto const removed = all.value->size() - left.size();
+    if (removed != 0) d.edit<sorted_set>(words[1], [&](sorted_set& s) { s = std::move(left); });
+    return reply::integer(static_cast<std::int64_t>(removed));
+}
+
+reply zremrangebyscore(database& d, command_line const& words) {
+    auto const least = to_score(words[2]), most = to_score(words[3]);
+    if (!least || !most) return reply::error("ERR min or max is not a float");
+    auto const all = look_up<sorted_set>(d, words[1]);
+    if (all.wrong) return wrong_type();
+    if (all.value == nullptr) return reply::integer(0);
+    auto left = *all.value;
+    std::erase_if(left, [&](auto const& m) { return m.second >= *least && m.second <= *most; });
+    auto const removed = all.value->size() - left.size();
+    if (removed != 0) d.edit<sorted_set>(words[1], [&](sorted_set& s) { s = std::move(left); });
+    return reply::integer(static_cast<std::int64_t>(removed));
+}
+
+} // namespace holdfast::testing
