@@ -81,7 +81,8 @@ private:
                                std::chrono::microseconds between, unsigned seed) {
         std::mt19937 random(seed);
         auto const about = [&random](std::chrono::microseconds t) {
-            return std::chrono::microseconds(random() % (2 * t.count() + 1));
+            std::uniform_int_distribution<std::chrono::microseconds::rep> up_to(0, 2 * t.count());
+            return std::chrono::microseconds(up_to(random));
         };
         auto const writer = on.access() == lock_access::write;
         asio::steady_timer timer(co_await asio::this_coro::executor);
