@@ -3,6 +3,7 @@
 
 #include "integration/attempt.hpp"
 #include "integration/nothing_left.hpp"
+#include "integration/proxy_group.hpp"
 #include "integration/test_client.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -96,6 +97,32 @@ BOOST_AUTO_TEST_CASE(another_client_goes_on_with_a_lease) {
     auto next = a.hold("k", {.ttl = 20s, .fencing = true});
     BOOST_TEST(next.fence() > token.fence);
     BOOST_TEST(a.releases(next));
+}
+
+// The acquire of the first holder comes to an instance that has denied the key to the second one.
+BOOST_AUTO_TEST_CASE(a_key_that_comes_late_goes_with_the_release) {
+    fleet servers(3);
+    proxy_group proxies(servers);
+    test_client a(proxies.addresses()), b(servers);
+    a.runs_with(b);
+    BOOST_REQUIRE(a.all_up());
+    BOOST_REQUIRE(b.all_up());
+    proxies[2].hold_requests();
+    auto held = a.hold("k");
+    auto const token = given_up(held);
+    auto const answers = [&] { return b.status(2).round_trips.count(); };
+    auto const before = answers();
+    servers[0].freeze();
+    servers[1].freeze();
+    adoption second(b, token);
+    BOOST_REQUIRE(b.until([&] { return answers() > before; }));
+    servers[0].thaw();
+    servers[1].thaw();
+    auto taken = wait_for_lease(b, second);
+    proxies[2].resume();
+    BOOST_REQUIRE(a.sees(servers, "k", true));
+    BOOST_TEST(b.releases(taken));
+    BOOST_TEST(b.sees(servers, "k", false));
 }
 
 BOOST_AUTO_TEST_CASE(the_watchdog_goes_on) {
