@@ -61,8 +61,7 @@ public:
     void number_from(std::uint64_t hint) { number_.request(hint); }
     void of_several_keys() { presence_.of_several_keys(); }
     /// The tenure was won elsewhere, with this number (0: none). To be called when it is held. Any
-    /// instance may have the key: one that was not asked, and one that has denied it, when a
-    /// command of the first holder came there later.
+    /// instance may have the key, or get it late: it was not asked, or has denied the key before.
     void adopt(std::uint64_t number) {
         if (number != 0) number_.adopt(number);
         presence_.ask(instance_set::first(presence_.configured()));
