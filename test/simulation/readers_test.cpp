@@ -342,7 +342,6 @@ BOOST_AUTO_TEST_CASE(notes_that_stay_are_refuted) {
     refute(&parts::withdraws_intent, "W5", faults::none);
     refute(&parts::withdraws_where_refused, "W5", faults::none);
     refute(&parts::remembers_notes, "W5", faults::none);
-    refute(&parts::withdraws_to_fold, "W5", faults::none, 169'894);
     refute(&parts::deletes_intent, "W5", faults::none);
 }
 

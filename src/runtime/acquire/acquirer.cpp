@@ -278,9 +278,8 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
     for (;;) {
         if (q.of_set) update_gate(q);
         auto const action = q.machine.next(now, instances_.voters());
-        auto const rests = action.empty() || action.effect == effect::fold;
-        if (rests && q.noting && !q.machine.has_writers()) withdraw(q);
         if (action.empty()) {
+            if (q.noting && !q.machine.has_writers()) withdraw(q);
             schedule(q);
             return true;
         }

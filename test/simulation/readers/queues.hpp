@@ -94,9 +94,10 @@ protected:
         auto& me = clients_[p];
         while (me.queue) {
             auto const action = me.queue->next(local(p), voters(p));
-            auto const folds = action.effect == queue_effect::fold && parts_.withdraws_to_fold;
-            if ((action.empty() || folds) && me.noting && !me.queue->has_writers()) withdraw(p);
-            if (action.empty()) return schedule(p);
+            if (action.empty()) {
+                if (me.noting && !me.queue->has_writers()) withdraw(p);
+                return schedule(p);
+            }
             if (!action.track.empty()) ask_to_push(p, action.track);
             switch (action.effect) {
             case queue_effect::try_all:

@@ -78,7 +78,6 @@ struct readers_parts {
     bool keeps_notes_of_others = true;   ///< a release leaves the note while another writer waits
     bool remembers_notes = true;         ///< of a writer that has won while another one waits
     bool withdraws_where_refused = true; ///< when a writer has won without these instances
-    bool withdraws_to_fold = true;       ///< a queue that is folded forgets its notes
     bool try_leaves_nothing = true;      ///< try_acquire leaves no notes
     bool hears_own_writes = true;   ///< of releases and extensions, which the server does not push
     bool hears_all_releases = true; ///< also of those that say that the key was not ours
