@@ -239,6 +239,7 @@ enum class lock_access : std::uint8_t {
     exclusive, ///< client::make_lock(), client::make_multi_lock()
     read,      ///< read_write_lock::read(): together with other readers
     write,     ///< read_write_lock::write(): alone
+    permit,    ///< client::make_semaphore(): one of several permits
 };
 
 /// Options of a lock. Trivially destructible, for the same reason.

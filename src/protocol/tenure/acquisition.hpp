@@ -78,6 +78,7 @@ public:
         case verdict::unsent:
         case verdict::unknown:
         case verdict::refused:
+        case verdict::other:
             break;
         }
         return {.effect = effect::arbiter_failed};

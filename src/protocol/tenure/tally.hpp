@@ -35,6 +35,7 @@ public:
         case verdict::unsent:
         case verdict::unknown:
         case verdict::refused:
+        case verdict::other:
             break; // failed() has it
         }
         return true;
