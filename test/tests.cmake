@@ -100,7 +100,9 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/server/standstill_test.cpp
     unit/redis/net/stream_test.cpp
     unit/redis/wire/kinds/surveys_test.cpp
+    unit/protocol/tenure/permit_slots_test.cpp
     unit/protocol/tenure/tally_test.cpp
+    unit/protocol/tenure/tenure_permits_test.cpp
     unit/protocol/tenure/tenure_test.cpp
     unit/protocol/tenure/tenure_acquire_test.cpp
     unit/protocol/tenure/tenure_extension_test.cpp

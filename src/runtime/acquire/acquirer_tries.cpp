@@ -186,8 +186,10 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
         if (q.noting) q.noted.insert(instance);
         if (a.obstacle != 0 && !q.machine.empty()) turn_of(q.front()).watched = a.obstacle - 1;
     }
+    // The reply to an extension, which proves an adopted permit, says no slot.
+    auto const slot = t.adopts ? t.machine.slot().value() : a.slot;
     auto const action = t.machine.answer(
-        c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
+        c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number, slot);
     if (action.empty()) {
         tenures_.schedule_if_late(t);
         return false;
@@ -301,7 +303,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
 /// Refused by some instances: the key is gone there, or somebody else has it.
 void acquirer::on_adoption_refused(active_tenure& t) {
     auto const& votes = t.machine.votes();
-    auto const lost = votes.no().size() > instances_.size() - votes.quorum();
+    auto const lost = votes.denied();
     fail_try(t, lost ? errc::lease_lost : common_cause(t.queue->round, instances_.causes()));
     t.queue->detach();
 }

@@ -22,8 +22,8 @@ active_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, comma
     auto const present =
         c == command::release || (c == command::extend && round == t.machine.round_number());
     if (present && a.verdict != protocol::verdict::yes) note(t, instance, a);
-    auto const action =
-        t.machine.answer(c, round, instance, a.verdict, [this] { return turn_.time(); });
+    auto const action = t.machine.answer(
+        c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number, a.slot);
     if (action.effect == effect::none && action.heal.empty() && action.release.empty()) {
         tenures_.schedule_if_late(t);
         return nullptr;
