@@ -3,6 +3,7 @@
 #include "protocol/waiting/waiting_rules.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/set_key.hpp"
 #include "runtime/acquire/active_queue.hpp"
@@ -16,6 +17,8 @@ redis::lock_kind const& kind_of(lock_access access) noexcept {
         return redis::read_key;
     case lock_access::write:
         return redis::write_key;
+    case lock_access::permit:
+        return redis::permit_key;
     case lock_access::exclusive:
         break;
     }
