@@ -100,12 +100,13 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     if (at_arbiter && arbiter != q.in_line.instance) leave_line(q); // a token stands in one line
     // Read before the hint is made. So if the tenure is won, its hint was made within its ttl.
     auto const now = turn_.time();
-    std::uint64_t spread = 0;
+    std::uint64_t spread = 0, start = 0;
     active_tenure_ptr made;
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
         made = &tenures_.take();
-        if (call.lock->access() != lock_access::exclusive) random_.name_client();
+        if (op.shared || op.writes) random_.name_client();
+        if (op.permits != 0) start = random_.next_bits() % op.permits;
         op.adopts ? made->adopt_token(call.adopted()->value)
                   : made->set_token(token_of_try(q, how));
     });
@@ -119,6 +120,11 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     // No other client can need the votes that an adoption asks for, so it waits for late ones too.
     if (!op.adopts) t.machine.set_usual(instances_.round_trips());
     if (q.of_set) t.machine.of_several_keys();
+    if (op.permits != 0 && op.adopts) {
+        t.machine.adopt_slot(*call.adopted()->slot);
+    } else if (op.permits != 0) {
+        t.machine.search_from(static_cast<unsigned>(start));
+    }
     t.adopts = op.adopts;
     t.fair = q.machine.is_fair() && call.lock->access() == lock_access::exclusive;
     t.shared = op.shared;
@@ -158,6 +164,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted()->fence));
         t.machine.set_usual(instances_.round_trips());
+        if (t.is_permit()) t.set_handovers(winner.handovers);
     }
     return winner;
 }
