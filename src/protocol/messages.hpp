@@ -34,6 +34,7 @@ enum class verdict : std::uint8_t {
     unsent,  ///< never left this process: the instance is unchanged
     unknown, ///< sent, but not answered: it may have been done or not
     refused, ///< the server answered with an error: not done
+    other,   ///< of a semaphore: our token has another slot there than the tenure
 };
 
 /// True if a command with this verdict has certainly not set the key.

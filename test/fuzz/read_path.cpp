@@ -250,6 +250,7 @@ public:
             if (sent != command::inspect) ++yes_;
             break;
         case verdict::no:
+        case verdict::other:
             check(connection_->connected());
             break;
         case verdict::unsent:

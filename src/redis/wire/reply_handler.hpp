@@ -58,6 +58,12 @@ struct command_args {
     bool waits = false;        ///< acquire, contend: if it is refused, it leaves a note
     std::chrono::milliseconds readers_turn{0}; ///< release by a writer: for readers that wait
 
+    // Of a semaphore:
+    std::uint16_t permits = 0; ///< acquire, contend, heal: slots 0 to permits-1 are given
+    std::uint16_t start = 0;   ///< acquire, contend: the slot at which the search begins
+    std::optional<std::uint16_t>
+        slot{}; ///< of the tenure, as soon as it has one: no other is taken
+
     bool fenced() const { return fence_ttl.count() != 0; }
     /// The key, or the first of several.
     std::string_view first_key() const { return keys.empty() ? key : keys.front(); }
@@ -79,6 +85,7 @@ struct answer {
     /// cursor.
     std::uint64_t number = 0;
     std::string_view holder{}; ///< inspect: the holder's label, valid during the call
+    std::uint16_t slot = 0;    ///< verdict yes or other of a semaphore: the slot of our token
     /// Of a lock on several keys, verdict no; inspect: the key that stands in the way, counted from
     /// 1. Zero: none.
     std::uint8_t obstacle = 0;
