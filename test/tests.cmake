@@ -63,6 +63,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/cluster/node_tables_test.cpp
     unit/api/option_texts_test.cpp
     unit/redis/server/pending_releases_test.cpp
+    unit/redis/wire/kinds/permit_commands_test.cpp
     unit/redis/wire/pipeline_test.cpp
     unit/runtime/memory/pool_test.cpp
     unit/redis/wire/probe_test.cpp
@@ -100,7 +101,9 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/server/standstill_test.cpp
     unit/redis/net/stream_test.cpp
     unit/redis/wire/kinds/surveys_test.cpp
+    unit/protocol/tenure/permit_slots_test.cpp
     unit/protocol/tenure/tally_test.cpp
+    unit/protocol/tenure/tenure_permits_test.cpp
     unit/protocol/tenure/tenure_test.cpp
     unit/protocol/tenure/tenure_acquire_test.cpp
     unit/protocol/tenure/tenure_extension_test.cpp
@@ -233,6 +236,11 @@ holdfast_test(read_write NAMED integration SECONDS 600
     integration/read_write_leases_test.cpp
     integration/read_write_locks_test.cpp
     integration/read_write_stress_test.cpp
+    integration/acl_log.cpp)
+# Its own executable, with semaphores alone.
+holdfast_test(semaphores NAMED integration SECONDS 600
+    LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/permit_scripts_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES

@@ -19,6 +19,8 @@ class observer;
 inline constexpr std::size_t max_key_size = 1024;
 /// The most keys of one lock: client::make_multi_lock().
 inline constexpr std::size_t max_lock_keys = 64;
+/// The most permits of one semaphore: client::make_semaphore().
+inline constexpr unsigned max_permits = 10'000;
 /// The shortest time to live. With a shorter one the drift allowance (ttl / 100 + 2 ms) would use
 /// up the lease.
 inline constexpr std::chrono::milliseconds min_ttl{10};

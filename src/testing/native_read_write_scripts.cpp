@@ -15,12 +15,6 @@ namespace holdfast::testing {
 
 namespace {
 
-double number_in(std::string const& text) {
-    auto const n = to_number(text);
-    if (!n) throw script_failure{"ERR user_script:1: attempt to perform arithmetic on a nil value"};
-    return *n;
-}
-
 bool is_mark(reply const& r) {
     return equals(r, redis::readers_value);
 }
@@ -79,16 +73,6 @@ struct situation {
     script_run& s;
     std::string const &key, &readers, &intent, &turn;
     reply value;
-};
-
-/// The server's clock.
-struct clock_reading {
-    explicit clock_reading(script_run& s) {
-        auto const r = s.call({"time"});
-        seconds = number_in(r.parts.at(0).text);
-        now = seconds * 1000 + std::floor(number_in(r.parts.at(1).text) / 1000);
-    }
-    double seconds, now;
 };
 
 /// The refusal of a reader, or what is left beside the key.

@@ -1,9 +1,11 @@
 #include "testing/native_scripts.hpp"
 
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/permit_scripts.hpp"
 #include "redis/wire/kinds/read_write_scripts.hpp"
 
 #include "testing/lua_number.hpp"
+#include "testing/native_permit_scripts.hpp"
 #include "testing/native_read_write_scripts.hpp"
 #include "testing/script_run.hpp"
 
@@ -73,6 +75,18 @@ reply extend(script_run& s) {
 constexpr double counter_limit = 90'071'992'547'408;
 
 } // namespace
+
+double number_in(std::string const& text) {
+    auto const n = to_number(text);
+    if (!n) throw script_failure{"ERR user_script:1: attempt to perform arithmetic on a nil value"};
+    return *n;
+}
+
+clock_reading::clock_reading(script_run& s) {
+    auto const r = s.call({"time"});
+    seconds = number_in(r.parts.at(0).text);
+    now = seconds * 1000 + std::floor(number_in(r.parts.at(1).text) / 1000);
+}
 
 std::optional<double> count_in(reply const& c) {
     if (c.is_null()) return 0.0;
@@ -374,6 +388,12 @@ std::span<native_script const> native_scripts() {
         make(text::set_fenced_acquire_script, 2, 4, acquire_set<true>, true),
         make(text::set_raise_script, 2, 3, raise_set, true),
         make(text::set_inspect_script, 1, 2, inspect_set, true),
+        make(text::permit_take_script, 2, 5, permit_take),
+        make(text::permit_fenced_take_script, 3, 7, permit_take_with_fence),
+        make(text::permit_extend_script, 2, 3, permit_extend),
+        make(text::permit_raise_script, 3, 4, permit_raise),
+        make(text::permit_release_script, 2, 1, permit_release),
+        make(text::permit_peek_script, 2, 3, permit_peek),
         make(text::read_acquire_script, 4, 4, read_acquire),
         make(text::read_fenced_acquire_script, 5, 6, read_acquire_with_fence),
         make(text::read_extend_script, 2, 2, read_extend),

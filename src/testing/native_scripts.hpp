@@ -1,6 +1,7 @@
 // The scripts of the library, in C++. An instance knows a script by its text, or by the SHA-1 of
-// that, as a server does; the texts are those of redis/wire/kinds/lock_scripts.hpp and
-// read_write_scripts.hpp. A differential test runs each of them here and on real servers.
+// that, as a server does; the texts are those of redis/wire/kinds/lock_scripts.hpp,
+// permit_scripts.hpp and read_write_scripts.hpp. A differential test runs each of them here and on
+// real servers.
 #ifndef HOLDFAST_TESTING_NATIVE_SCRIPTS_HPP
 #define HOLDFAST_TESTING_NATIVE_SCRIPTS_HPP
 

@@ -70,6 +70,15 @@ inline bool is_other_error(reply const& r) {
     return r.is_error() && r.text.find("WRONGTYPE") == r.text.npos;
 }
 
+/// The number in a text with which a script calculates.
+double number_in(std::string const& text);
+
+/// The server's clock.
+struct clock_reading {
+    explicit clock_reading(script_run&);
+    double seconds, now; ///< `now` in ms
+};
+
 /// The number in a counter. Empty if no fence can follow it. `c` is no error but WRONGTYPE.
 std::optional<double> count_in(reply const& c);
 reply no_fence(std::string const& counter);

@@ -33,6 +33,34 @@ std::optional<double> to_score(std::string_view text) {
                : std::nullopt;
 }
 
+/// A range of scores, as `-inf 5` or `0 (5`.
+class score_range {
+public:
+    score_range(std::string_view least, std::string_view most)
+        : least_(read(least))
+        , most_(read(most)) {}
+    bool is_valid() const { return least_.n && most_.n; }
+    bool has(double score) const {
+        return (least_.open ? score > *least_.n : score >= *least_.n) &&
+               (most_.open ? score < *most_.n : score <= *most_.n);
+    }
+
+private:
+    struct bound {
+        bool open;
+        std::optional<double> n;
+    };
+    static bound read(std::string_view text) {
+        auto const open = text.starts_with('(');
+        return {open, to_score(text.substr(open ? 1 : 0))};
+    }
+    bound least_, most_;
+};
+
+reply no_range() {
+    return reply::error("ERR min or max is not a float");
+}
+
 reply score(double n) {
     return reply::real(to_argument(n));
 }
@@ -67,6 +95,36 @@ reply zcard(database& d, command_line const& words) {
     auto const all = look_up<sorted_set>(d, words[1]);
     if (all.wrong) return wrong_type();
     return reply::integer(all.value == nullptr ? 0 : static_cast<std::int64_t>(all.value->size()));
+}
+
+reply zcount(database& d, command_line const& words) {
+    score_range const range(words[2], words[3]);
+    if (!range.is_valid()) return no_range();
+    auto const all = look_up<sorted_set>(d, words[1]);
+    if (all.wrong) return wrong_type();
+    if (all.value == nullptr) return reply::integer(0);
+    return reply::integer(std::count_if(all.value->begin(), all.value->end(),
+                                        [&](auto const& m) { return range.has(m.second); }));
+}
+
+reply zrangebyscore(database& d, command_line const& words) {
+    score_range const range(words[2], words[3]);
+    if (!range.is_valid()) return no_range();
+    auto const limited = words.size() == 7 && lower(words[4]) == "limit";
+    if (words.size() > 4 && !limited) return reply::error("ERR syntax error");
+    auto left = limited ? to_integer(words[6]) : -1;
+    auto skipped = limited ? to_integer(words[5]) : 0;
+    if (!left || !skipped) return not_an_integer();
+    auto const all = look_up<sorted_set>(d, words[1]);
+    if (all.wrong) return wrong_type();
+    std::vector<reply> parts;
+    if (all.value == nullptr || *skipped < 0) return reply::list(reply::kind::array, {});
+    for (auto const& [its_score, member] : by_score(*all.value)) {
+        if (!range.has(its_score) || (*skipped)-- > 0) continue;
+        if ((*left)-- == 0) break;
+        parts.push_back(reply::bulk(member));
+    }
+    return reply::list(reply::kind::array, std::move(parts));
 }
 
 reply zscore(database& d, command_line const& words) {
@@ -109,13 +167,13 @@ reply zrem(database& d, command_line const& words) {
 }
 
 reply zremrangebyscore(database& d, command_line const& words) {
-    auto const least = to_score(words[2]), most = to_score(words[3]);
-    if (!least || !most) return reply::error("ERR min or max is not a float");
+    score_range const range(words[2], words[3]);
+    if (!range.is_valid()) return no_range();
     auto const all = look_up<sorted_set>(d, words[1]);
     if (all.wrong) return wrong_type();
     if (all.value == nullptr) return reply::integer(0);
     auto left = *all.value;
-    std::erase_if(left, [&](auto const& m) { return m.second >= *least && m.second <= *most; });
+    std::erase_if(left, [&](auto const& m) { return range.has(m.second); });
     auto const removed = all.value->size() - left.size();
     if (removed != 0) d.edit<sorted_set>(words[1], [&](sorted_set& s) { s = std::move(left); });
     return reply::integer(static_cast<std::int64_t>(removed));

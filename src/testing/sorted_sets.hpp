@@ -10,7 +10,9 @@ namespace holdfast::testing {
 
 reply zadd(database&, command_line const&); ///< without options
 reply zcard(database&, command_line const&);
-reply zrange(database&, command_line const&); ///< by index, with or without WITHSCORES
+reply zcount(database&, command_line const&);
+reply zrange(database&, command_line const&);        ///< by index, with or without WITHSCORES
+reply zrangebyscore(database&, command_line const&); ///< with or without LIMIT
 reply zrem(database&, command_line const&);
 reply zremrangebyscore(database&, command_line const&);
 reply zscore(database&, command_line const&);

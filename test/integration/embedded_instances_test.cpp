@@ -5,6 +5,7 @@
 #include <holdfast/testing/instance.hpp>
 
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/permit_scripts.hpp"
 #include "redis/wire/kinds/read_write_scripts.hpp"
 
 #include "integration/attempt.hpp"
@@ -338,6 +339,25 @@ BOOST_AUTO_TEST_CASE(commands_get_the_replies_of_a_server) {
             {"ZRANGE", "z", "0", "1", "SOON"},
             {"ZRANGE", "s", "0", "1"},
             {"ZRANGE", "none", "0", "1"},
+            {"ZCOUNT", "z", "-inf", "(3"},
+            {"ZCOUNT", "z", "(2.5", "inf"},
+            {"ZCOUNT", "z", "3", "2.5"},
+            {"ZCOUNT", "z", "x", "1"},
+            {"ZCOUNT", "z", "1", "(x"},
+            {"ZCOUNT", "s", "0", "1"},
+            {"ZCOUNT", "none", "0", "1"},
+            {"ZRANGEBYSCORE", "z", "-inf", "3"},
+            {"ZRANGEBYSCORE", "z", "2.5", "2.5"},
+            {"ZRANGEBYSCORE", "z", "(2.5", "inf", "limit", "0", "1"},
+            {"ZRANGEBYSCORE", "z", "-inf", "inf", "LIMIT", "1", "2"},
+            {"ZRANGEBYSCORE", "z", "-inf", "inf", "LIMIT", "1", "0"},
+            {"ZRANGEBYSCORE", "z", "-inf", "inf", "LIMIT", "0", "-1"},
+            {"ZRANGEBYSCORE", "z", "-inf", "inf", "LIMIT", "-1", "2"},
+            {"ZRANGEBYSCORE", "z", "-inf", "inf", "LIMIT", "x", "2"},
+            {"ZRANGEBYSCORE", "z", "0", "1", "SOON"},
+            {"ZRANGEBYSCORE", "z", "x", "1"},
+            {"ZRANGEBYSCORE", "s", "0", "1"},
+            {"ZRANGEBYSCORE", "none", "0", "1"},
             {"PEXPIRE", "z", "100000"},
             {"TYPE", "z"},
             {"GET", "z"},
@@ -653,6 +673,90 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_readers_and_writers_get_the_replies_of_a
                 }
                 if (script.acquires || script.withdraws) words.push_back(choose.of(clients));
                 if (script.acquires) words.push_back(choose.of({"wait", "wait", "try", "heal"}));
+                both.same(words);
+                both.same_keys(keys);
+            }
+        });
+    });
+}
+
+BOOST_AUTO_TEST_CASE(random_scripts_for_permits_get_the_replies_of_a_server) {
+    beside_each_kind([](pair_of_servers& both) {
+        std::vector<std::string_view> const scripts{
+            redis::permit_take_script,  redis::permit_fenced_take_script,
+            redis::permit_take_script,  redis::permit_extend_script,
+            redis::permit_raise_script, redis::permit_release_script,
+            redis::permit_peek_script};
+        std::vector<std::string> const keys{"k", "k:until", "k:fences"};
+        std::vector<std::string> const holders{"a", "b", "c", "d", "e", "f"};
+        auto const count = is_exact(both.kind) ? 24U : 6U;
+        with_seeds(both, count, [&](std::mt19937_64& random) {
+            chooser choose{random};
+            auto const some_ttl = [&] { return std::to_string(100'000 * (1 + choose.below(9))); };
+            auto const clock = [](std::time_t ahead) {
+                return std::to_string((std::time(nullptr) + ahead) * 10'000);
+            };
+            both.same({"FLUSHALL"});
+            for (auto step = 0; step < 200 && !both.failed; ++step) {
+                auto const slot = std::to_string(choose.below(6));
+                // Another program changes the keys now and then.
+                switch (choose.below(32)) {
+                case 0:
+                    both.same({"ZADD", "k:fences",
+                               choose.of({"90071992547408", "1.5", "-1", "inf", "7"}), slot});
+                    break;
+                case 1:
+                    both.same({"DEL", choose.of(keys)});
+                    break;
+                case 2:
+                    both.same({"SET", choose.of(keys), choose.of(holders), "PX", some_ttl()});
+                    break;
+                case 3: {
+                    auto const key = choose.of(keys);
+                    both.same({"DEL", key});
+                    both.same({"RPUSH", key, choose.of(holders)});
+                    break;
+                }
+                case 4: // a token whose time has passed, or one that nobody knows
+                case 5:
+                    both.same({"ZADD", "k:until", "5", choose.of(holders)});
+                    break;
+                case 6: // perhaps a slot with two tokens
+                    both.same({"ZADD", "k", slot, choose.of(holders)});
+                    break;
+                case 7:
+                    both.same({"PEXPIRE", choose.of(keys), some_ttl()});
+                    break;
+                case 8:
+                case 9:
+                    both.same({"FLUSHALL"});
+                    break;
+                default:
+                    break;
+                }
+                auto const text = scripts[choose.below(scripts.size())];
+                auto const fenced = text == redis::permit_fenced_take_script;
+                auto const takes = fenced || text == redis::permit_take_script;
+                auto const raises = text == redis::permit_raise_script;
+                auto const counts = fenced || raises;
+                command_line words{"EVAL", std::string(text), counts ? "3" : "2", "k", "k:until"};
+                if (counts) words.emplace_back("k:fences");
+                words.push_back(choose.of(holders));
+                std::vector<std::string> const numbers{
+                    "1", "2", "7", "50", "400000", "700000", clock(-3'600), clock(3'600)};
+                if (takes) {
+                    words.push_back(some_ttl());
+                    words.push_back(std::to_string(1 + choose.below(6)));
+                    words.push_back(slot);
+                    words.push_back(choose.of({"from", "from", "only"}));
+                    if (fenced) words.insert(words.end(), {choose.of(numbers), some_ttl()});
+                } else if (text == redis::permit_extend_script) {
+                    words.insert(words.end(), {some_ttl(), slot});
+                } else if (raises) {
+                    words.insert(words.end(), {choose.of(numbers), some_ttl(), slot});
+                } else if (text == redis::permit_peek_script) {
+                    words.insert(words.end(), {std::to_string(1 + choose.below(6)), "105"});
+                }
                 both.same(words);
                 both.same_keys(keys);
             }

@@ -94,6 +94,7 @@ BOOST_AUTO_TEST_CASE(the_documented_rules_are_those_of_the_tests) {
           "fences " + words({access::fence_keys("P"), access::fences}),
           "fair " + words({access::line_keys("P"), access::lines}),
           "readers " + words({access::reader_keys("P"), access::readers}),
+          "permits " + words({access::permit_keys("P"), access::permits}),
           "several " + words({access::several_keys}), "replicas " + words({access::replicas}),
           "cluster " + words({cluster_side_keys("P"), access::cluster})}) {
         BOOST_TEST(contains(text, documented), documented);

@@ -51,11 +51,17 @@ rules reader_keys(std::string_view prefix) {
     return {begin + "readers*", begin + "intent*", begin + "turn*"};
 }
 
+rules permit_keys(std::string_view prefix) {
+    if (prefix.empty()) return {};
+    auto const begin = "~{" + std::string(prefix) + "*}:";
+    return {begin + "until*", begin + "fences*"};
+}
+
 rules all(std::string_view prefix) {
     rules result = keys(prefix);
-    for (auto const& more :
-         {fence_keys(prefix), line_keys(prefix), reader_keys(prefix), locks, pushes, reports, lists,
-          guards, fences, lines, readers, several_keys, replicas}) {
+    for (auto const& more : {fence_keys(prefix), line_keys(prefix), reader_keys(prefix),
+                             permit_keys(prefix), locks, pushes, reports, lists, guards, fences,
+                             lines, readers, permits, several_keys, replicas}) {
         append(result, more);
     }
     return result;

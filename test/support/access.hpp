@@ -26,6 +26,8 @@ inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem
 inline rules const readers{
     "+time",   "+pttl",  "+zadd", "+zcard", "+zrange", "+zrem", "+zremrangebyscore",
     "+zscore", "+exists"};
+inline rules const permits{"+time",   "+pttl",          "+zadd", "+zcard", "+zcount",
+                           "+zrange", "+zrangebyscore", "+zrem", "+zscore"};
 inline rules const several_keys{"+exists", "+mget"};
 inline rules const replicas{"+wait"};
 inline rules const cluster{"+cluster|slots", "+cluster|info", "+cluster|nodes", "+asking"};
@@ -38,6 +40,8 @@ inline rules const guards{"+time", "+config|get", "+ping"};
 [[nodiscard]] rules line_keys(std::string_view prefix);
 // The same of the keys beside a read-write lock.
 [[nodiscard]] rules reader_keys(std::string_view prefix);
+// The same of the keys beside a semaphore.
+[[nodiscard]] rules permit_keys(std::string_view prefix);
 
 // The line for all features, without those commands that only some servers know.
 [[nodiscard]] rules all(std::string_view prefix = {});

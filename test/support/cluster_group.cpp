@@ -57,8 +57,9 @@ std::string id_in(reply const& range, std::size_t server) {
 access::rules cluster_side_keys(std::string_view prefix) {
     if (prefix.empty()) return {}; // `~*` takes no pattern beside it
     auto const pattern = "~{????}" + std::string{prefix};
-    return {pattern + "*:fence", pattern + "*:queue*", pattern + "*:readers*",
-            pattern + "*:intent*", pattern + "*:turn*"};
+    return {pattern + "*:fence",   pattern + "*:queue*", pattern + "*:readers*",
+            pattern + "*:intent*", pattern + "*:turn*",  pattern + "*:until*",
+            pattern + "*:fences*"};
 }
 
 access::rules documented_cluster_rules(server_kind const& kind, std::string_view prefix) {

@@ -85,10 +85,14 @@ public:
         rivals_ = before;
         return before;
     }
-    /// True if the second round has not been, and may win.
-    static bool has_second_round(tally const& votes, permit_slot const& ours) {
+    /// True if there may be a second round, now or after further answers.
+    static bool may_ask_again(tally const& votes, permit_slot const& ours) {
         return !ours.fixed() && !votes.other().empty() &&
-               votes.yes().size() + votes.other().size() >= votes.quorum();
+               granted(votes) + votes.pending().size() >= votes.quorum();
+    }
+    /// How many instances have given our token a slot.
+    static unsigned granted(tally const& votes) {
+        return votes.yes().size() + votes.other().size();
     }
     /// Begins the second round. Returns the instances to be asked.
     static instance_set ask_again(tally& votes, permit_slot& ours) {

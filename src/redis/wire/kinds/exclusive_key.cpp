@@ -7,6 +7,9 @@
 #include "redis/wire/token.hpp"
 
 #include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
 
 namespace holdfast::redis {
 
@@ -298,6 +301,15 @@ void name_fence_key(std::string& name, std::string_view key, bool in_cluster) {
     } else {
         name_fence_key(name, key);
     }
+}
+
+std::string_view begin_name(std::string& name, std::string_view key, bool in_cluster) {
+    constexpr std::string_view suffix = ":fence";
+    name_fence_key(name, key, in_cluster);
+    name.resize(name.size() - suffix.size());
+    auto const added = name.size() - key.size();
+    constexpr std::size_t braces = 2;
+    return added == 0 ? ":own" : added == braces ? "" : ":slot";
 }
 
 } // namespace holdfast::redis

@@ -23,6 +23,11 @@ void name_fence_key(std::string& name, std::string_view key);
 /// As above, or as name_cluster_fence_key().
 void name_fence_key(std::string& name, std::string_view key, bool in_cluster);
 
+/// Begins the name of another key beside `key`, in the same slot. The name of a counter is made in
+/// three ways, and two keys may have one counter: `a` and `{a}`. If each name ends with the text
+/// that is returned, which tells the way, no two keys share one.
+std::string_view begin_name(std::string& name, std::string_view key, bool in_cluster);
+
 } // namespace holdfast::redis
 
 #endif

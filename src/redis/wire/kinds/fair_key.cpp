@@ -179,15 +179,9 @@ void read(partial_answer& p, sent_command const& c, unsigned left, element const
 constinit lock_kind const fair_key{
     .scripts = scripts, .replies = replies, .encode = encode, .read = read};
 
-// The name of a counter is made in three ways, and two keys may have one counter: `a` and `{a}`. A
-// line has the way at its end, so that no two keys share it.
 void name_line(std::string& name, std::string_view key, bool in_cluster) {
-    constexpr std::string_view suffix = ":fence";
-    name_fence_key(name, key, in_cluster);
-    name.resize(name.size() - suffix.size());
-    auto const added = name.size() - key.size();
-    constexpr std::size_t braces = 2;
-    name += added == 0 ? ":queue:own" : added == braces ? ":queue" : ":queue:slot";
+    auto const way = begin_name(name, key, in_cluster);
+    name.append(":queue").append(way);
 }
 
 } // namespace holdfast::redis

@@ -211,16 +211,9 @@ constinit lock_kind const read_key{
 constinit lock_kind const write_key{
     .scripts = write_scripts, .replies = replies, .encode = encode_write, .read = read};
 
-// As name_line(): the names have the way at their end in which the counter's is made, so that no
-// two keys share them.
 void name_companions(companion_names& names, std::string_view key, bool in_cluster) {
-    constexpr std::string_view suffix = ":fence";
     auto& base = names.readers;
-    name_fence_key(base, key, in_cluster);
-    base.resize(base.size() - suffix.size());
-    auto const added = base.size() - key.size();
-    constexpr std::size_t braces = 2;
-    std::string_view const way = added == 0 ? ":own" : added == braces ? "" : ":slot";
+    auto const way = begin_name(base, key, in_cluster);
     names.intent = base;
     names.intent.append(":intent").append(way);
     names.turn = base;

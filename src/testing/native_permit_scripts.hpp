@@ -1,0 +1,20 @@
+// The scripts for permits, in C++.
+#ifndef HOLDFAST_TESTING_NATIVE_PERMIT_SCRIPTS_HPP
+#define HOLDFAST_TESTING_NATIVE_PERMIT_SCRIPTS_HPP
+
+#include "testing/reply.hpp"
+
+namespace holdfast::testing {
+
+class script_run;
+
+reply permit_take(script_run&);
+reply permit_take_with_fence(script_run&);
+reply permit_extend(script_run&);
+reply permit_raise(script_run&);
+reply permit_release(script_run&);
+reply permit_peek(script_run&);
+
+} // namespace holdfast::testing
+
+#endif
