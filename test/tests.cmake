@@ -127,6 +127,7 @@ holdfast_test(simulation OPTIMISED SECONDS 0 SOURCES
     simulation/failovers_test.cpp
     simulation/fences_test.cpp
     simulation/guards_test.cpp
+    simulation/permits_test.cpp
     simulation/readers_test.cpp
     simulation/schedules_test.cpp
     simulation/sets_test.cpp

@@ -1,0 +1,279 @@
+// The connections of the processes in a simulation of permits, and the faults.
+#ifndef HOLDFAST_TEST_SIMULATION_PERMITS_WIRE_HPP
+#define HOLDFAST_TEST_SIMULATION_PERMITS_WIRE_HPP
+
+#include "protocol/rules.hpp"
+
+#include "simulation/permits/servers.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+namespace holdfast::test {
+
+class permits_wire : protected permits_servers {
+protected:
+    using permits_servers::permits_servers;
+    ~permits_wire() = default;
+
+    virtual void pass_on(message const& m, unsigned i) = 0;
+    virtual void on_unavailable(unsigned p) = 0;
+    virtual void on_available(unsigned p) = 0;
+    /// The slot that goes with a command that is sent now.
+    virtual std::optional<unsigned> slot_for(unsigned t, command op) const = 0;
+
+    //
+    // A process
+    //
+
+    void submit(unsigned t, unsigned i, message m) {
+        auto const p = tenures_[t].process;
+        auto& conn = clients_[p].connections[i];
+        m.tenure = t;
+        if (!conn.available()) {
+            if (m.op != command::release) {
+                if (m.op != command::track) refused_at_once(m, i);
+                return;
+            }
+            ++tenures_[t].pending;
+            conn.pending.push_back({t, now()});
+            return;
+        }
+        ++tenures_[t].pending;
+        send(p, i, std::move(m));
+    }
+    /// The machine asks an instance that has become unavailable in the same turn.
+    void refused_at_once(message m, unsigned i) {
+        m.said = verdict::unsent;
+        at(0, clients_[tenures_[m.tenure].process], [this, m, i] {
+            if (clients_[tenures_[m.tenure].process].alive) pass_on(m, i);
+        });
+    }
+    void send(unsigned p, unsigned i, message m) {
+        auto const& its = tenures_[m.tenure];
+        m.sent = local(p);
+        m.ttl = its.machine.ttl() / 1ms;
+        m.permits = its.permits;
+        m.start = its.start;
+        m.slot = slot_for(m.tenure, m.op);
+        m.adopts = its.adopts && m.op == command::acquire;
+        ++commands_;
+        auto const serial = transmit(p, i, std::move(m));
+        if (!is_faulty()) return;
+        at(real(timeout_, clients_[p].ppm), clients_[p],
+           [this, p, i, serial] { on_overdue(p, i, serial); });
+    }
+    void on_overdue(unsigned p, unsigned i, std::uint64_t serial) {
+        auto& conn = clients_[p].connections[i];
+        if (!clients_[p].alive || !conn.available() || !is_awaited(p, i, serial)) return;
+        ++seen_.suspects;
+        give_up_answers(p, i);
+        on_unavailable(p);
+        at(3 * timeout_.count(), clients_[p], [this, p, i, epoch = conn.epoch] {
+            auto const& still = clients_[p].connections[i];
+            if (still.suspect && still.epoch == epoch) cut(p, i, travel());
+        });
+    }
+    void on_silence(unsigned p, unsigned i, message& m) override {
+        auto& conn = clients_[p].connections[i];
+        if (!m.answered) {
+            m.said = verdict::unknown;
+            pass_on(m, i);
+        }
+        if (conn.up) return;
+        if (m.op == command::release) {
+            conn.pending.push_back({m.tenure, now()});
+        } else {
+            finished(m.tenure);
+        }
+    }
+    void send_pending(unsigned p, unsigned i, bool new_session) {
+        auto& conn = clients_[p].connections[i];
+        for (auto const& k : std::exchange(conn.pending, {})) {
+            auto const gone =
+                std::max(k.since, conn.ended) +
+                real(2 * ttl_ + protocol::redlock_rules::drift(2 * ttl_), clients_[p].ppm);
+            if (new_session && gone <= now()) {
+                finished(k.tenure);
+                continue;
+            }
+            message m;
+            m.tenure = k.tenure;
+            m.op = command::release;
+            m.answered = true;
+            send(p, i, std::move(m));
+        }
+    }
+    // A command has been answered, or will never be carried out.
+    void finished(unsigned t) {
+        --tenures_[t].pending;
+        check_clean(t);
+    }
+
+    /// Breaks a connection. Messages under way are lost, or the instance carries them out later.
+    void cut(unsigned p, unsigned i, true_time span) {
+        auto& me = clients_[p];
+        if (!me.alive) return;
+        ++seen_.breaks;
+        auto& conn = me.connections[i];
+        auto late = one_in(2) ? conn.to_server : std::deque<message>();
+        sever(p, i);
+        conn.ghosts = std::move(late);
+        conn.ghosts_at = now() + some(one_in(2) ? ttl_ : delay_ * 8);
+        on_client(p, [this, p, i] {
+            if (!clients_[p].alive) return;
+            lose(p, i);
+            on_unavailable(p);
+        });
+        reconnect_after(p, i, span);
+    }
+    void on_reconnected(unsigned p, unsigned i) override {
+        auto& me = clients_[p];
+        if (!me.alive) return;
+        auto const& at_instance = instances_[i];
+        if (now() < at_instance.frozen_until)
+            return reconnect_after(p, i, at_instance.frozen_until - now());
+        auto& conn = me.connections[i];
+        connected(conn);
+        if (std::exchange(conn.restarted, false) && parts_.restart_guard) {
+            ++seen_.quarantined;
+            conn.doubt.begin(local(p), ttl_ * 2);
+            at(real(ttl_ * 2, me.ppm) + 1, me, [this, p] { on_available(p); });
+        }
+        send_pending(p, i, true);
+        on_available(p);
+    }
+
+    //
+    // Faults
+    //
+
+    void plan_faults(true_time horizon) {
+        auto const faults = 1 + below(4 + 3 * size());
+        for (unsigned n = 0; n < faults; ++n) plan_fault(some(horizon));
+    }
+    void plan_fault(true_time when) {
+        auto const span = 1 + (one_in(4) ? some(ttl_ * 2) : some(delay_ * 60));
+        auto const i = static_cast<unsigned>(below(size()));
+        auto const p = static_cast<unsigned>(below(clients_.size()));
+        switch (below(forgets() ? 11 : 9)) {
+        case 0:
+        case 1:
+            return at(when, [this, p, i, span] { cut(p, i, span); });
+        case 2:
+            return at(when, [this, i, span] {
+                ++seen_.freezes;
+                freeze(i, span);
+            });
+        case 3:
+            return at(when, [this, p, span] {
+                ++seen_.stops;
+                pause(clients_[p], span);
+            });
+        case 4:
+            if (!one_in(3)) return plan_fault(when);
+            return at(when, [this, p] { kill(p); });
+        case 5:
+            return at(when, [this] { rob(); });
+        case 6:
+            return at(when, [this] {
+                for (unsigned at_i = 0; at_i < size(); ++at_i)
+                    if (one_in(2)) evict_deadlines(at_i);
+            });
+        case 7:
+        case 8:
+            return at(when, [this] { leave_remnants(); });
+        default:
+            return at(when, [this, i, span] { restart(i, span); });
+        }
+    }
+    /// Somebody deletes the key at some instances, or servers evict it. That ends whoever has a
+    /// slot there.
+    void rob() {
+        auto const everywhere = one_in(2);
+        for (unsigned i = 0; i < size(); ++i) {
+            if (instances_[i].taken.empty() || (!everywhere && one_in(2))) continue;
+            ++seen_.robberies;
+            write_story("the key is deleted at ", i);
+            for (auto& t : tenures_)
+                if (!t.over && instances_[i].taken.contains(t.token)) t.robbed = true;
+            remove_key(i);
+        }
+    }
+    /// Minorities keep what the dead have left.
+    void leave_remnants() {
+        if (size() < 3) return;
+        auto const i = static_cast<unsigned>(below(size()));
+        auto& its = instances_[i];
+        expire_keys(i);
+        auto const slot = static_cast<unsigned>(below(permits_));
+        for (auto const& [token, taken] : its.taken)
+            if (taken == slot) return;
+        if (its.taken.empty()) its.deadlines.clear();
+        ++seen_.remnants;
+        auto const t = static_cast<unsigned>(tenures_.size());
+        tenures_.push_back({0, {size(), ttl_, false}});
+        tenures_.back().token = t;
+        tenures_.back().dead = tenures_.back().over = true;
+        auto const until = clock_ms(i) + some(ttl_ * 2) / 1'000'000 + 1;
+        its.taken.emplace(t, slot);
+        its.deadlines[t] = until;
+        its.taken_until = std::max(its.taken_until, until + ttl_ / 2ms);
+        its.deadlines_until = std::max(its.deadlines_until, its.taken_until);
+        written(i);
+    }
+    void restart(unsigned i, true_time span) {
+        ++seen_.restarts;
+        write_story("instance ", i, " restarts and has forgotten everything");
+        auto& its = instances_[i];
+        instance empty;
+        empty.ppm = its.ppm;
+        empty.identity = its.identity;
+        empty.versions = its.versions + 1;
+        its = std::move(empty);
+        slots_changed();
+        for (unsigned p = 0; p < clients_.size(); ++p) {
+            cut(p, i, span + travel());
+            auto& conn = clients_[p].connections[i];
+            conn.restarted = true;
+            conn.ghosts.clear(); // its sockets are gone
+        }
+    }
+    void kill(unsigned p) {
+        auto& me = clients_[p];
+        auto const alive = std::count_if(clients_.begin(), clients_.end(),
+                                         [](auto const& each) { return each.alive; });
+        if (!me.alive || alive < 2) return;
+        ++seen_.deaths;
+        write_story("process ", p, " is killed");
+        me.line.clear();
+        me.trying = nobody;
+        me.alive = false;
+        for (auto& a : actors_) {
+            if (a.process != p) continue;
+            if (a.is == actor::state::queued) --queued_;
+            a.is = actor::state::gone;
+            ++a.ticket;
+        }
+        for (auto& t : tenures_)
+            if (t.process == p) t.dead = t.over = true;
+        for (unsigned i = 0; i < size(); ++i) {
+            // Some of its commands may still arrive.
+            auto& conn = me.connections[i];
+            auto late = conn.to_server;
+            sever(p, i);
+            conn.ghosts = std::move(late);
+            conn.ghosts_at = now() + some(delay_ * 8);
+            conn.up = false;
+            conn.in_flight.clear();
+            conn.pending.clear();
+        }
+    }
+};
+
+} // namespace holdfast::test
+
+#endif
