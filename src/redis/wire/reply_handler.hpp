@@ -57,6 +57,9 @@ struct command_args {
     std::string_view intent{}; ///< of this client, when a writer of it waits
     bool waits = false;        ///< acquire, contend: if it is refused, it leaves a note
     std::chrono::milliseconds readers_turn{0}; ///< release by a writer: for readers that wait
+    // Of a revocation, whose token is the holder's:
+    std::string_view tombstone{};
+    bool of_reader = false; ///< the token is that of a reader
 
     bool fenced() const { return fence_ttl.count() != 0; }
     /// The key, or the first of several.
@@ -78,7 +81,9 @@ struct answer {
     /// A grant with a fence, survey: the instance's counter; 0 if there is none. scan: the next
     /// cursor.
     std::uint64_t number = 0;
-    std::string_view holder{}; ///< inspect: the holder's label, valid during the call
+    /// inspect: the holder's label. extend, verdict no: the label of the tombstone of our own
+    /// token, if that is there. Valid during the call.
+    std::string_view holder{};
     /// Of a lock on several keys, verdict no; inspect: the key that stands in the way, counted from
     /// 1. Zero: none.
     std::uint8_t obstacle = 0;
