@@ -376,7 +376,8 @@ public:
     /// **This breaks mutual exclusion if the holder lives.** The holder is not asked. It learns of
     /// the loss at its next extension, at most a third of its ttl later; without a watchdog, when
     /// its lease ends. Until then two clients may believe that they hold the lock. Only a resource
-    /// that checks fences rejects the writes of the former holder.
+    /// that checks fences rejects the writes of the former holder. revoke() waits for the holder's
+    /// deadline instead.
     ///
     /// Waiters get the key as after a release. A key that is no lock, or whose value is longer than
     /// a token, is never deleted. **With readers, all of them lose the lock**, also one that came
@@ -416,6 +417,72 @@ public:
         checked_executor();
         return boost::asio::async_initiate<Token, void(error, key_report)>(
             detail::initiate_force_release{{make_state(key)}, share(seen)}, token);
+    }
+
+    /// Takes the lock from the holder that `seen` shows, without breaking mutual exclusion. Nobody
+    /// else loses a lock: not a client that has acquired it since.
+    ///
+    /// Where the key has the holder's token, each instance replaces the token by a *tombstone*,
+    /// which names this client (client_options::holder_label), and keeps the key's time to live. So
+    /// the holder cannot extend its lease any more, and nobody gets the key before it would have
+    /// expired without an extension. That is after the holder's last deadline. A tombstone goes by
+    /// itself at that time. Until then acquires are refused, their reports name the holder
+    /// `revoked@LABEL`, and inspect() says key_state::revoked. A key that never expires stays
+    /// closed until somebody calls force_release().
+    ///
+    /// The holder is not asked. It learns of the loss at its next extension, at most a third of its
+    /// ttl later: lease_end::revoked, and lease::revoked_by() has the label. Without a watchdog, and
+    /// if it is stopped, its lease ends at its deadline. Whatever the holder does, extend, heal or
+    /// release, it does not touch a tombstone.
+    ///
+    /// If `seen` is held by readers, all that it shows are revoked. Writers then wait for their
+    /// times, and other readers go on.
+    ///
+    /// A second call completes a revocation that has reached too few instances, and changes nothing
+    /// if it is complete: an instance with the tombstone counts as done.
+    ///
+    /// The instances need the rights of inspect(), and those to run a script with GET and SET; for
+    /// readers GET, ZSCORE, ZADD and ZREM. Redis 6.0 or later.
+    ///
+    /// @param seen  Of inspect() or wait_change() of a client with the same prefix. Its state is
+    ///     key_state::held or key_state::revoked.
+    /// @par Handler signature  `void(error, key_report)`: the key as it is after the call. `found`
+    ///     of each instance tells whether it has the tombstone, another token or no key. ttl_left
+    ///     says for how long the key stays closed.
+    /// @par Errors  All but the first three come with the report.
+    ///   - errc::cancelled, errc::shut_down, errc::out_of_memory.
+    ///   - errc::lease_lost: no instance has the holder's token or its tombstone: the holder
+    ///     released, its key expired, or another client has the lock.
+    ///   - errc::wrong_type: the key is no lock at so many instances that no quorum is left.
+    ///   - errc::no_quorum, or the code that all missing instances share, such as
+    ///     errc::access_denied: of too few instances it is known that the holder cannot extend
+    ///     there. The other instances have the tombstone, and keep it. The holder may go on. So may
+    ///     a reader at an instance with more than key_answer::max_readers, which are not all shown.
+    /// @par Cancellation  total, partial, terminal: completes with errc::cancelled while the
+    ///     instances are asked for the key; then the key is as it was. Later cancellations have no
+    ///     effect.
+    /// @throws system_error  As inspect(). errc::invalid_options if `seen` shows no holder;
+    ///     errc::invalid_key if its key has another prefix than the client's.
+    template <
+        boost::asio::completion_token_for<void(error, key_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto revoke(key_report const& seen, Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, key_report)>(make_revocation(seen),
+                                                                           token);
+    }
+    /// The same for the holder whose token has this digest, such as one reader of several
+    /// (key_user::digest).
+    ///
+    /// @param key  Without the client's prefix.
+    /// @param digest  key_report::digest, key_answer::digest or key_user::digest.
+    /// @throws system_error  As inspect(). errc::invalid_options if `digest` is none.
+    template <
+        boost::asio::completion_token_for<void(error, key_report)> Token = boost::asio::deferred_t>
+    [[nodiscard]] auto revoke(std::string_view key, std::string_view digest,
+                              Token&& token = {}) const {
+        checked_executor();
+        return boost::asio::async_initiate<Token, void(error, key_report)>(
+            make_revocation(key, digest), token);
     }
 
     /// Lists the keys that begin with a prefix, without taking or disturbing a lock. Asks each
@@ -573,6 +640,8 @@ private:
     static detail::initiate_release_key make_release(lock const& of, std::string_view holder_token);
     detail::initiate_release_key make_release(std::string_view key,
                                               std::string_view holder_token) const;
+    detail::initiate_revoke make_revocation(key_report const& seen) const;
+    detail::initiate_revoke make_revocation(std::string_view key, std::string_view digest) const;
     /// Checks everything.
     void check_list(std::string_view prefix, list_options const&) const;
     static detail::key_report_ptr share(key_report const& r) {

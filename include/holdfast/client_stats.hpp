@@ -46,6 +46,8 @@ struct client_stats {
     std::uint64_t extended = 0;       ///< extensions that won, by the watchdog or by extend()
     std::uint64_t extend_failed = 0;  ///< extensions that failed
     std::uint64_t lost = 0;           ///< leases that ended without a release
+    std::uint64_t revoked = 0;        ///< of these: leases that were revoked
+    std::uint64_t revocations = 0;    ///< holders that this client has revoked
     /// Leases handed on in this process, or shared by its readers, without I/O.
     std::uint64_t handovers = 0;
     std::uint64_t pushes = 0;         ///< wake-ups of a queue or wait_change() by an instance

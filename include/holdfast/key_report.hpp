@@ -20,6 +20,10 @@ enum class key_state : std::uint8_t {
     /// A quorum has the key with one token, or with readers. So no other client gets the key, but
     /// readers may join readers.
     held,
+    /// Nobody has the lock, and nobody gets it before the keys expire: a holder was revoked
+    /// (client::revoke) on so many instances that the others are no quorum, or all readers were.
+    /// The holder that was revoked may be at work until its deadline, which is before.
+    revoked,
     /// Nobody can hold the lock, and there is no quorum without the key either: keys are left over,
     /// or tries are under way.
     split,
@@ -36,9 +40,13 @@ struct key_user {
     /// A reader: a digest of its token, as key_answer::digest. Of a writer that waits: empty.
     std::string digest{};
     /// "this client", or the client_options::holder_label. Empty if the client has none.
+    /// revoked: `revoked@` and the label of the client that has revoked it.
     std::string holder{};
     /// The time after which it is gone, if nobody renews it. Empty if TIME or PTTL is refused.
     std::optional<std::chrono::milliseconds> ttl_left{};
+    /// A reader that was revoked (client::revoke). It cannot extend its lease, and keeps writers
+    /// out for the rest of its time. `digest` is that of the token that it had.
+    bool revoked = false;
 };
 
 /// The turn of the readers that a writer has kept waiting.
@@ -57,6 +65,7 @@ struct key_answer {
         absent,     ///< there is no key
         present,    ///< the key has a token
         readers,    ///< the key says that there are readers: see read_write_lock
+        revoked,    ///< the key has the tombstone of a holder: see client::revoke()
         not_a_lock, ///< the key holds something that is no string
         unknown,    ///< no answer, or an answer that does not count; `message` has the reason
     };
@@ -66,15 +75,17 @@ struct key_answer {
     /// present: a digest of the token (the first 16 hexadecimal digits of its SHA-256). Equal
     /// tokens have equal digests. Empty if the server refuses GETRANGE, or if the key holds an
     /// empty string: a key that expires between two questions looks the same. readers: always the
-    /// same, the digest of the value that stands for them.
+    /// same, the digest of the value that stands for them. revoked: that of the token that the
+    /// tombstone has replaced.
     std::string digest{};
     /// present: "this client", or the holder's client_options::holder_label. Empty if the holder
-    /// has none. readers: "readers".
+    /// has none. readers: "readers". revoked: `revoked@` and the label of the client that has
+    /// revoked the holder.
     std::string holder{};
-    /// present, readers: the rest of the key's time to live. Empty for a key that never expires.
+    /// present, readers, revoked: the rest of the key's time to live. Empty for a key that never expires.
     /// With readers the key outlives the last of them by up to a half of its ttl.
     std::optional<std::chrono::milliseconds> ttl_left{};
-    bool ttl_known = false; ///< present, readers: the instance told the time to live
+    bool ttl_known = false; ///< present, readers, revoked: the instance told the time to live
     /// The least fence that the present or last tenure of the key may have given. 0: the instance
     /// keeps no counter for the key, or refuses GET.
     std::uint64_t fence = 0;
@@ -110,7 +121,10 @@ struct HOLDFAST_API key_report {
     unsigned quorum = 0;                  ///< instances that a holder needs
     // Of the lock that is held; else empty.
     std::string holder{}; ///< as key_answer::holder: with readers "readers"
-    std::string digest{}; ///< as key_answer::digest
+    std::string digest{}; ///< as key_answer::digest; also of the holder that was revoked
+    /// revoked: the client_options::holder_label of the client that has revoked the holder. Empty
+    /// if it has none.
+    std::string revoked_by{};
     /// Held by readers: those that a quorum has, so the ones that may read, the one that lasts
     /// longest first. The rest of the time is that on a quorum. At most key_answer::max_readers.
     std::vector<key_user> readers{};
@@ -120,7 +134,8 @@ struct HOLDFAST_API key_report {
     /// The writer that most instances say is waiting, whatever the state is.
     std::optional<key_user> writer{};
     /// The time after which the key is gone from so many instances that no quorum has it, if nobody
-    /// extends it. Empty if it is not known, or if the key never expires there.
+    /// extends it. Empty if it is not known, or if the key never expires there. revoked: the time
+    /// after which a quorum can be had again; for as long the key stays closed.
     std::optional<std::chrono::milliseconds> ttl_left{};
     /// The greatest of key_answer::fence: at least this is the fence of the lease.
     std::uint64_t fence = 0;
@@ -135,6 +150,8 @@ struct HOLDFAST_API key_report {
     ///
     /// With readers: `lock "k": held by 2 readers (web-1, web-2), 12.0 s left (3 of 5 instances), a
     /// writer of web-7 waits: 10.0.0.1:6379 2 readers, 12.0 s left; ...`
+    ///
+    /// Revoked: `lock "k": revoked by ops, 8.1 s left (3 of 5 instances): ...`
     std::string to_string() const;
     /// True if the lock is held by readers.
     bool shared() const noexcept;

@@ -131,6 +131,10 @@ public:
     /// `released`, unless it was lost before. So is an empty one. A shared lease that is lost is
     /// lost for all its objects, even for one that was released before. Reads the clock; no I/O.
     lease_end ended_by() const noexcept;
+    /// lease_end::revoked: the client_options::holder_label of the client that has revoked the
+    /// lease. Empty if that has none, if the lease ended otherwise, and when the context has been
+    /// destroyed. Valid while there is this lease.
+    std::string_view revoked_by() const noexcept;
     /// For so long the event loop stood still about the deadline of a lease that expired, so that
     /// its extension was late. Zero if it did not, and without a watchdog or with max_hold. A text
     /// of the lease (operator<<) says it too.

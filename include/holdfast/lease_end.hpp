@@ -17,6 +17,9 @@ enum class lease_end : std::uint8_t {
     expired,
     key_gone,  ///< a majority of the instances has not our key any more: deleted, taken, forgotten
     shut_down, ///< the client ended, or its context was destroyed, while the lease was held
+    /// A client took the lock away by client::revoke(). No other client has it before the deadline
+    /// that the lease had.
+    revoked,
 };
 
 /// The value in words, for example "expired".

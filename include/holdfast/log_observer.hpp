@@ -26,7 +26,7 @@ enum class log_level : std::uint8_t {
     /// that the client leaves at its end.
     info,
     /// Calls that failed for want of instances; instances that are not up; stalls of the event
-    /// loop.
+    /// loop; holders that this client has revoked.
     warning,
     /// Lost leases.
     error,
@@ -83,6 +83,7 @@ public:
     void on_lost(lost_event const&) override;
     void on_released(released_event const&) override;
     void on_failed(failed_event const&) override;
+    void on_revoked(revoked_event const&) override;
     void on_split_vote(split_vote_event const&) override;
     void on_stall(stall_event const&) override;
     void on_instance(instance_event const&) override;

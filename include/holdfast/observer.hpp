@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace holdfast {
@@ -49,6 +50,8 @@ struct lost_event : lock_event {
     /// expired: for so long the event loop stood still meanwhile, so that no extension was sent.
     /// Zero if it did not.
     std::chrono::nanoseconds stalled{0};
+    /// revoked: as lease::revoked_by().
+    std::string_view revoked_by{};
 };
 
 /// A holder gave its lease back.
@@ -66,6 +69,17 @@ struct failed_event : lock_event {
     std::chrono::nanoseconds took{0}; ///< acquire: from the call; else from sending
     /// The answers of the instances. Null if none had a part in the failure.
     acquire_report const* report = nullptr;
+};
+
+/// This client has revoked a holder: client::revoke(). Each of several readers has an event of its
+/// own. `trace` is empty.
+struct revoked_event : lock_event {
+    /// The client_options::holder_label of the holder; empty if it has none, or if the holder had
+    /// been revoked on all instances before.
+    std::string_view holder;
+    std::string_view digest; ///< of the holder's token, as key_answer::digest
+    /// For so long nobody gets the key. Empty if it never expires, or if that is not known.
+    std::optional<std::chrono::milliseconds> closed_for{};
 };
 
 /// Contenders kept each other from a quorum. All of them try again.
@@ -125,6 +139,9 @@ public:
     virtual void on_released(released_event const&) {}
     /// An acquire, an extension or a release failed.
     virtual void on_failed(failed_event const&) {}
+    /// This client has revoked a holder. The holder's own client gets on_lost(), with
+    /// lease_end::revoked.
+    virtual void on_revoked(revoked_event const&) {}
     /// Contenders kept each other from a quorum, and try again.
     virtual void on_split_vote(split_vote_event const&) {}
     /// The event loop stood still. Told of the first stall, and then of each that is more than

@@ -136,7 +136,8 @@ struct client_options {
     bounded_text<max_key_size - 1> key_prefix{};
     /// The part of each token that names this client, so that reports of other clients show it as
     /// the holder. Every user with access to the keys can read the label. Empty: tokens are random
-    /// bits alone. Up to max_label_size letters, digits, and any of `.` `_` `-` `@`.
+    /// bits alone. Up to max_label_size letters, digits, and any of `.` `_` `-` `@`; it does not
+    /// begin with `revoked@`, which is of client::revoke().
     bounded_text<max_label_size> holder_label{};
     /// The name in CLIENT LIST: printable ASCII without spaces, not empty, up to
     /// max_connection_name_size.

@@ -2,6 +2,7 @@
 #include <holdfast/detail/access.hpp>
 
 #include "api/option_checks.hpp"
+#include "redis/wire/tombstone.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/engine/lock_state.hpp"
 #include "runtime/services/call.hpp"
@@ -181,6 +182,36 @@ detail::initiate_release_key client::make_release(lock const& of, std::string_vi
     return {{state}, std::string(holder_token)};
 }
 
+detail::initiate_revoke client::make_revocation(key_report const& seen) const {
+    auto const& prefix = checked().key_prefix();
+    if (!seen.key.starts_with(prefix)) {
+        reject(errc::invalid_key, "the report is about " + detail::quoted(seen.key) +
+                                      ", which is no key with the prefix " +
+                                      detail::quoted(prefix));
+    }
+    std::vector<std::string> digests;
+    for (auto const& reader : seen.readers) digests.push_back(reader.digest);
+    auto const shown = seen.state == key_state::held || seen.state == key_state::revoked;
+    if (digests.empty() && !seen.shared()) digests.push_back(seen.digest);
+    if (!shown || digests.empty() || digests.front().empty()) {
+        reject(errc::invalid_options, "the report shows no holder: " + seen.to_string());
+    }
+    auto const key = std::string_view(seen.key).substr(prefix.size());
+    return {{make_state(key)}, std::move(digests)};
+}
+
+detail::initiate_revoke client::make_revocation(std::string_view key,
+                                                std::string_view digest) const {
+    auto const is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    auto state = make_state(key);
+    if (digest.size() != redis::digest_size || !std::ranges::all_of(digest, is_digit)) {
+        reject(errc::invalid_options, "the digest is " + detail::quoted(digest) + "; it has " +
+                                          std::to_string(redis::digest_size) +
+                                          " hexadecimal digits");
+    }
+    return {{std::move(state)}, {std::string(digest)}};
+}
+
 void client::check_list(std::string_view prefix, list_options const& options) const {
     auto const& own = checked().key_prefix();
     if (!prefix.empty()) detail::check_key(own, prefix);
@@ -229,6 +260,13 @@ void async_force_release(lock_state_ptr key, key_report_ptr seen, inspect_handle
     auto& engine = key->engine();
     engine.submit(runtime::force_release_call{
         .handler = std::move(handler), .key = std::move(key), .seen = std::move(seen)});
+}
+
+void async_revoke(lock_state_ptr key, std::vector<std::string> digests, inspect_handler handler,
+                  configuration) {
+    auto& engine = key->engine();
+    engine.submit(runtime::revoke_call{
+        .handler = std::move(handler), .key = std::move(key), .digests = std::move(digests)});
 }
 
 void async_list(std::shared_ptr<runtime::engine> engine, std::string_view prefix,

@@ -2,6 +2,7 @@
 
 #include "api/option_checks.hpp"
 #include "api/report_words.hpp"
+#include "redis/wire/tombstone.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -37,21 +38,23 @@ std::string names_of(std::vector<key_user> const& readers) {
     return readers.size() > most ? text + ", ..." : text;
 }
 
+bool has_key(key_answer const& i) {
+    using kind = key_answer::kind;
+    return i.found == kind::present || i.found == kind::readers || i.found == kind::revoked;
+}
+
 std::string describe(key_answer const& i) {
     auto const shared = i.found == key_answer::kind::readers;
     auto text = i.address + ' ' + (shared ? readers_words(i.reader_count) : to_string(i.found));
-    if (!shared && !i.holder.empty()) text += " by " + i.holder;
+    auto const closed = i.found == key_answer::kind::revoked;
+    auto const holder = closed ? redis::revoker_in(i.holder) : std::string_view(i.holder);
+    if (!shared && !holder.empty()) text.append(" by ").append(holder);
     if (!shared && !i.digest.empty()) text += " [" + i.digest + ']';
-    if ((shared || i.found == key_answer::kind::present) && i.ttl_known)
-        text += ", " + detail::time_left_words(i.ttl_left);
+    if (has_key(i) && i.ttl_known) text += ", " + detail::time_left_words(i.ttl_left);
     if (i.writer) text += ", " + writer_words(*i.writer);
     if (i.turn == readers_turn::open) text += ", the readers' turn";
     if (!i.message.empty()) text += " (" + i.message + ')';
     return text;
-}
-
-bool has_key(key_answer const& i) {
-    return i.found == key_answer::kind::present || i.found == key_answer::kind::readers;
 }
 
 /// The instances on which the verdict rests.
@@ -70,6 +73,12 @@ std::string basis(key_report const& r) {
     case key_state::held:
         return detail::instances_words(
             count([&](key_answer const& i) { return has_key(i) && i.digest == r.digest; }), all);
+    case key_state::revoked:
+        return detail::instances_words(count([](key_answer const& i) {
+                                           return i.found == key_answer::kind::revoked ||
+                                                  i.found == key_answer::kind::readers;
+                                       }),
+                                       all);
     case key_state::split:
         return "keys on " + detail::instances_words(count(has_key), all);
     case key_state::not_a_lock:
@@ -88,6 +97,8 @@ char const* to_string(key_state s) noexcept {
         return "free";
     case key_state::held:
         return "held";
+    case key_state::revoked:
+        return "revoked";
     case key_state::split:
         return "split";
     case key_state::not_a_lock:
@@ -106,6 +117,8 @@ char const* to_string(key_answer::kind k) noexcept {
         return "present";
     case key_answer::kind::readers:
         return "readers";
+    case key_answer::kind::revoked:
+        return "revoked";
     case key_answer::kind::not_a_lock:
         return "not a lock";
     case key_answer::kind::unknown:
@@ -137,8 +150,8 @@ std::string key_report::to_string() const {
     if (shared()) {
         text += " by " + readers_words(reader_count);
         if (!readers.empty()) text += " (" + names_of(readers) + ')';
-    } else if (!holder.empty()) {
-        text += " by " + holder;
+    } else if (auto const& by = state == key_state::revoked ? revoked_by : holder; !by.empty()) {
+        text += " by " + by;
     }
     if (ttl_left) text += ", " + detail::time_left_words(ttl_left);
     text += " (" + basis(*this) + ')';

@@ -49,6 +49,7 @@ std::ostream& operator<<(std::ostream& out, lease const& l) {
     using namespace std::chrono;
     if (!l.held()) {
         out << ", " << l.ended_by();
+        if (auto const by = l.revoked_by(); !by.empty()) out << " by " << by;
         auto const stalled = l.stalled();
         if (stalled.count() == 0) return out;
         return out << ", as the event loop stood still for " << detail::duration_words(stalled);
@@ -73,6 +74,12 @@ lease_end lease::ended_by() const noexcept {
     if (is_loss(over)) return over;
     if (over == lease_end::released || share_->released.load()) return lease_end::released;
     return lease_clock::now() < deadline() ? lease_end::none : lease_end::expired;
+}
+
+std::string_view lease::revoked_by() const noexcept {
+    if (ended_by() != lease_end::revoked) return {};
+    auto const& tenure = static_cast<runtime::lease_record const&>(*share_->data()).tenure;
+    return tenure ? tenure->revoked_by() : std::string_view();
 }
 
 std::chrono::nanoseconds lease::stalled() const noexcept {

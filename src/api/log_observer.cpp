@@ -29,11 +29,12 @@ enum class kind : std::uint8_t {
     split_vote,
     stall,
     instance,
+    revoked,
 };
-constexpr std::array<std::string_view, 13> names{
+constexpr std::array<std::string_view, 14> names{
     "waiting",    "acquired",        "handed_over",    "extended",      "lost",
     "released",   "acquire_refused", "acquire_failed", "extend_failed", "release_failed",
-    "split_vote", "stall",           "instance"};
+    "split_vote", "stall",           "instance",       "revoked"};
 
 kind kind_of(failed_event const& e) {
     switch (e.call) {
@@ -236,6 +237,7 @@ void log_observer::on_lost(lost_event const& e) {
         line.fence(e.fence);
         line.seconds("held_s", e.held);
         line.text("cause", to_string(e.cause));
+        line.text_if("revoked_by", e.revoked_by);
         if (e.stalled.count() != 0) line.seconds("stalled_s", e.stalled);
     });
 }
@@ -257,6 +259,15 @@ void log_observer::on_failed(failed_event const& e) {
         line.seconds("took_s", e.took);
         line.text("error", e.code.message());
         if (e.report != nullptr) line.text("report", e.report->to_string());
+    });
+}
+
+void log_observer::on_revoked(revoked_event const& e) {
+    writer_->write(kind::revoked, log_level::warning, e.at, [&](log_line& line) {
+        line.lock(e);
+        line.text_if("holder", e.holder);
+        line.text("digest", e.digest);
+        if (e.closed_for) line.seconds("closed_s", *e.closed_for);
     });
 }
 

@@ -19,6 +19,8 @@ char const* to_string(lease_end e) noexcept {
         return "key gone";
     case lease_end::shut_down:
         return "shut down";
+    case lease_end::revoked:
+        return "revoked";
     }
     return "?";
 }

@@ -7,6 +7,7 @@
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/token.hpp"
+#include "redis/wire/tombstone.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -84,6 +85,11 @@ void check(client_options const& o) {
         reject(errc::invalid_options, "holder_label is " + shown(o.holder_label) +
                                           "; it may have up to " + std::to_string(max_label_size) +
                                           " letters, digits, and any of . _ - @");
+    }
+    if (label.starts_with(redis::tombstone_start)) {
+        reject(errc::invalid_options, "holder_label is " + shown(o.holder_label) +
+                                          "; a label that begins with revoked@ is that of a "
+                                          "revocation");
     }
     // https://redis.io/docs/latest/commands/client-setname/
     auto const printable = [](char c) { return c > ' ' && c <= '~'; };

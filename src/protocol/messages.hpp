@@ -17,10 +17,11 @@ enum class command : std::uint8_t {
     inspect, ///< the key's time to live, type and holder, for a waiter's report
     track,   ///< the key's time to live, and a push when the key changes
     survey,  ///< all that the instance has of the key, for a user's inspection
+    revoke,  ///< replace the holder's token by a tombstone, if the key still holds the token
     scan,    ///< some of the keys with a prefix, of one server, for a user's list
 };
 
-inline constexpr std::size_t commands = 10;
+inline constexpr std::size_t commands = 11;
 
 /// True if the command changes nothing on the server.
 constexpr bool only_reads(command c) {

@@ -32,7 +32,7 @@ reply get(database& d, command_line const& words) {
 }
 
 reply set(database& d, command_line const& words) {
-    auto only_new = false, only_old = false;
+    auto only_new = false, only_old = false, keeps = false;
     std::string unit, amount;
     for (std::size_t i = 3; i < words.size(); ++i) {
         auto const option = lower(words[i]);
@@ -40,7 +40,10 @@ reply set(database& d, command_line const& words) {
             only_new = true;
         } else if (option == "xx" && !only_new) {
             only_old = true;
-        } else if ((option == "px" || option == "ex") && unit.empty() && i + 1 < words.size()) {
+        } else if (option == "keepttl" && unit.empty()) {
+            keeps = true;
+        } else if ((option == "px" || option == "ex") && unit.empty() && !keeps &&
+                   i + 1 < words.size()) {
             unit = option;
             amount = words[++i];
         } else {
@@ -57,6 +60,7 @@ reply set(database& d, command_line const& words) {
         expires = d.now() + *n * factor;
     }
     auto const there = d.find(words[1]) != nullptr;
+    if (keeps && there) expires = d.expiry(words[1]);
     if ((only_new && there) || (only_old && !there)) return reply::null();
     if (!d.has_room(words[1].size() + words[2].size())) return no_room();
     d.set(words[1], words[2], expires);

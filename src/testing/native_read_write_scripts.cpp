@@ -75,6 +75,15 @@ struct situation {
     reply value;
 };
 
+/// The tombstones among the readers. Empty: there are none.
+std::string tombstones_in(situation const& at) {
+    std::string all;
+    for (auto const& member : at.s.try_call({"zrange", at.readers, "0", "-1"}).parts) {
+        if (is_tombstone(member)) all += (all.empty() ? "" : " ") + show(member).text;
+    }
+    return all;
+}
+
 /// The refusal of a reader, or what is left beside the key.
 std::optional<reply> begin_read(situation const& at, std::int64_t& left) {
     if (!at.is_free() && !at.is_shared()) {
@@ -83,7 +92,10 @@ std::optional<reply> begin_read(situation const& at, std::int64_t& left) {
     }
     left = at.count_readers();
     if (at.is_shared() && left == 0) return at.refuse(at.key);
-    if (at.heals()) return std::nullopt;
+    if (at.heals()) {
+        if (at.is_shared() && !tombstones_in(at).empty()) return at.refuse(at.key);
+        return std::nullopt;
+    }
     auto const intent = at.s.call({"get", at.intent});
     if (intent.is_null() || equals(intent, at.client()) ||
         equals(at.s.call({"get", at.turn}), "open")) {
@@ -184,7 +196,11 @@ reply read_acquire_with_fence(script_run& s) {
 reply read_extend(script_run& s) {
     situation const at(s, s.last_key(), s.last_key());
     clock_reading const clock(s);
-    if (!is_held(at, clock.now)) return reply::integer(0);
+    if (!is_held(at, clock.now)) {
+        if (is_tombstone(at.value)) return show(at.value);
+        auto const all = at.is_shared() ? tombstones_in(at) : std::string();
+        return all.empty() ? reply::integer(0) : reply::bulk(all);
+    }
     clear(at, at.is_shared() ? 0 : at.count_readers());
     return admit(at, clock.now).value_or(reply::integer(1));
 }
@@ -194,6 +210,17 @@ reply read_raise(script_run& s) {
     clock_reading const clock(s);
     if (!is_held(at, clock.now)) return reply::integer(0);
     raise_counter(s, s.key(2));
+    return reply::integer(1);
+}
+
+reply revoke_reader(script_run& s) {
+    situation const at(s, s.last_key(), s.last_key());
+    if (is_other_error(at.value)) return at.value;
+    if (!at.is_shared()) return reply::integer(0);
+    auto const time = s.call({"zscore", at.readers, s.argument(1)});
+    if (time.is_null()) return reply::integer(0);
+    s.call({"zadd", at.readers, time.text, s.argument(2)});
+    s.call({"zrem", at.readers, s.argument(1)});
     return reply::integer(1);
 }
 

@@ -13,6 +13,7 @@ reply read_acquire_with_fence(script_run&);
 reply read_extend(script_run&);
 reply read_raise(script_run&);
 reply read_release(script_run&);
+reply revoke_reader(script_run&);
 reply write_acquire(script_run&);
 reply write_acquire_with_fence(script_run&);
 reply write_release(script_run&);

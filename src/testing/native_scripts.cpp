@@ -66,7 +66,8 @@ void extend_key(script_run& s, std::string const& key) {
 }
 
 reply extend(script_run& s) {
-    if (!equals(s.call({"get", s.key(1)}), s.argument(1))) return reply::integer(0);
+    auto const v = s.call({"get", s.key(1)});
+    if (!equals(v, s.argument(1))) return is_tombstone(v) ? show(v) : reply::integer(0);
     extend_key(s, s.key(1));
     return reply::integer(1);
 }
@@ -315,7 +316,11 @@ std::optional<reply> compare_set(script_run& s, std::size_t k) {
 }
 
 reply extend_set(script_run& s) {
-    if (auto const refusal = compare_set(s, s.key_count())) return *refusal;
+    for (std::size_t i = 1; i <= s.key_count(); ++i) {
+        auto const v = s.try_call({"get", s.key(i)});
+        if (equals(v, s.argument(1))) continue;
+        return is_tombstone(v) ? show(v) : refuse(v, i);
+    }
     for (std::size_t i = 1; i <= s.key_count(); ++i) extend_key(s, s.key(i));
     return reply::integer(1);
 }
@@ -355,6 +360,18 @@ reply inspect_set(script_run& s) {
                             reply::bulk(v.is_error() ? std::string() : v.text.substr(0, size))});
     }
     return reply::list(reply::kind::array, {reply::integer(0)});
+}
+
+//
+// Revocations
+//
+
+reply revoke(script_run& s) {
+    auto const v = s.try_call({"get", s.key(1)});
+    if (is_other_error(v)) return v;
+    if (!equals(v, s.argument(1))) return reply::integer(0);
+    s.call({"set", s.key(1), s.argument(2), "keepttl"});
+    return reply::integer(1);
 }
 
 //
@@ -402,6 +419,8 @@ std::span<native_script const> native_scripts() {
         make(text::write_acquire_script, 4, 4, write_acquire),
         make(text::write_fenced_acquire_script, 5, 6, write_acquire_with_fence),
         make(text::write_release_script, 4, 3, write_release),
+        make(text::revoke_script, 1, 2, revoke),
+        make(text::revoke_reader_script, 2, 2, revoke_reader),
     };
     return all;
 }

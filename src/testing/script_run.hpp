@@ -66,6 +66,15 @@ inline bool equals(reply const& r, std::string_view text) {
     return r.type == reply::kind::bulk && r.text == text;
 }
 
+inline bool is_tombstone(reply const& r) {
+    return r.type == reply::kind::bulk && r.text.starts_with("revoked@");
+}
+
+/// What a script shows of a tombstone: as many bytes as a token has.
+inline reply show(reply const& tombstone) {
+    return reply::bulk(tombstone.text.substr(0, 64));
+}
+
 inline bool is_other_error(reply const& r) {
     return r.is_error() && r.text.find("WRONGTYPE") == r.text.npos;
 }

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace holdfast {
 
@@ -69,6 +70,10 @@ HOLDFAST_API void async_release_key(lock_state_ptr, std::string token_of_holder,
 /// `seen`: may be null.
 HOLDFAST_API void async_force_release(lock_state_ptr, key_report_ptr seen, inspect_handler,
                                       configuration = {});
+
+/// `digests`: of the holders.
+HOLDFAST_API void async_revoke(lock_state_ptr, std::vector<std::string> digests, inspect_handler,
+                               configuration = {});
 
 /// `prefix`: without the client's.
 HOLDFAST_API void async_list(std::shared_ptr<runtime::engine>, std::string_view prefix,
@@ -153,6 +158,17 @@ struct initiate_force_release : initiate_on_key {
         async_force_release(
             lock, seen,
             erased<error, key_report>(std::forward<Handler>(handler), lock->executor()));
+    }
+};
+
+struct initiate_revoke : initiate_on_key {
+    std::vector<std::string> digests;
+
+    template <class Handler>
+    void operator()(Handler&& handler) const {
+        require_context(lock->executor());
+        async_revoke(lock, digests,
+                     erased<error, key_report>(std::forward<Handler>(handler), lock->executor()));
     }
 };
 

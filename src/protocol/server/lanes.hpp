@@ -21,7 +21,7 @@ namespace holdfast::protocol {
 
 enum class lane : std::uint8_t {
     keep,  ///< extensions, and other commands of a held lease
-    take,  ///< acquires
+    take,  ///< acquires, questions and revocations
     leave, ///< releases
 };
 
@@ -36,6 +36,7 @@ constexpr lane lane_of(command c) {
     case command::inspect:
     case command::track:
     case command::survey:
+    case command::revoke:
     case command::scan:
         return lane::take;
     case command::release:

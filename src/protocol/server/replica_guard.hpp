@@ -21,7 +21,7 @@
 namespace holdfast::protocol {
 
 /// True if the answer yes to this command counts only if the replicas have the write. The others
-/// write nothing that a holder relies on.
+/// write nothing that a client relies on.
 constexpr bool needs_replicas(command c) {
     switch (c) {
     case command::acquire:
@@ -29,6 +29,7 @@ constexpr bool needs_replicas(command c) {
     case command::extend:
     case command::heal:
     case command::raise:
+    case command::revoke: // a primary that lacks it would let the holder go on
         return true;
     case command::release:
     case command::inspect:

@@ -96,7 +96,8 @@ void lock_replies::take_answer(pending_command const& c) {
     auto const in_vain =
         again == rewording::load_scripts && (c.loaded || state_.words.whole_script);
     if (again != rewording::none && !in_vain) return send_again(c, again);
-    if (in_vain) state_.services.add(lack_of(c.command, c.fenced), reply_.message());
+    auto const lack = lack_of(c.command, c.fenced);
+    if (in_vain && lack) state_.services.add(*lack, reply_.message());
     if (auto const cause = reply_.ends_session(); cause != errc{}) {
         if (cause == errc::read_only) server_.is_replica();
         auto const f = cause == errc::rejected ? protocol::fault::setup : protocol::fault::broken;
@@ -104,8 +105,8 @@ void lock_replies::take_answer(pending_command const& c) {
     }
     auto const& a = reply_.result();
     auto const done = a.verdict == verdict::yes || a.verdict == verdict::no;
-    if (state_.services.any() && done && !protocol::only_reads(c.command))
-        state_.services.remove(lack_of(c.command, c.fenced));
+    if (state_.services.any() && done && lack && !protocol::only_reads(c.command))
+        state_.services.remove(*lack);
     if (c.command == command::release) on_release(c);
     if (c.answered) {
         if (c.command == command::release && a.verdict == verdict::yes) push_late_release(c);

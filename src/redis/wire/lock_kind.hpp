@@ -82,8 +82,9 @@ struct partial_answer {
     std::string lack_reason;
 };
 
-/// The degradation of a server that refuses the command.
-constexpr degradation lack_of(protocol::command c, bool fenced) {
+/// The degradation of a server that refuses the command, if locks need it.
+constexpr std::optional<degradation> lack_of(protocol::command c, bool fenced) {
+    if (c == protocol::command::revoke) return std::nullopt;
     if (c == protocol::command::extend) return degradation::no_extend;
     if (c == protocol::command::release) return degradation::no_release;
     return fenced ? degradation::no_fencing : degradation::no_acquire;

@@ -57,6 +57,9 @@ struct command_args {
     std::string_view intent{}; ///< of this client, when a writer of it waits
     bool waits = false;        ///< acquire, contend: if it is refused, it leaves a note
     std::chrono::milliseconds readers_turn{0}; ///< release by a writer: for readers that wait
+    // Of a revocation, whose token is the holder's:
+    std::string_view tombstone{};
+    bool of_reader = false; ///< the token is that of a reader
 
     // Of a semaphore:
     std::uint16_t permits = 0; ///< acquire, contend, heal: slots 0 to permits-1 are given
@@ -84,8 +87,10 @@ struct answer {
     /// A grant with a fence, survey: the instance's counter; 0 if there is none. scan: the next
     /// cursor.
     std::uint64_t number = 0;
-    std::string_view holder{}; ///< inspect: the holder's label, valid during the call
-    std::uint16_t slot = 0;    ///< verdict yes or other of a semaphore: the slot of our token
+    /// inspect: the holder's label. extend, verdict no: the label of the tombstone of our own
+    /// token, if that is there. Valid during the call.
+    std::string_view holder{};
+    std::uint16_t slot = 0; ///< verdict yes or other of a semaphore: the slot of our token
     /// Of a lock on several keys, verdict no; inspect: the key that stands in the way, counted from
     /// 1. Zero: none.
     std::uint8_t obstacle = 0;

@@ -113,6 +113,7 @@ bool active_tenure::still_wants(protocol::command c) const noexcept {
     case command::inspect:
     case command::track:
     case command::survey:
+    case command::revoke:
     case command::scan:
         break;
     }

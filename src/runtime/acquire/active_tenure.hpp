@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,10 @@ struct tenure_extras {
     // Of a permit that has been handed on, or adopted:
     unsigned handovers = 0; ///< its leases before the present one
     lease_clock::time_point won{};
+    /// The label of the client that has revoked it, if an instance had the tombstone of the token
+    /// in the last extension.
+    std::optional<std::string> revoked_by;
+    bool was_revoked = false; ///< a lease was lost by that: holders read the label on any thread
 };
 
 /// The kind of a lock on one key, as its access says.
@@ -96,6 +101,21 @@ public:
     round_record& failures() { return extras().failures; }
     void clear_failures() noexcept {
         if (extras_) extras_->failures.instances.clear();
+    }
+    void note_revocation(std::string_view by) {
+        auto& noted = extras().revoked_by;
+        if (!noted) noted = by;
+    }
+    /// An extension has succeeded all the same.
+    void forget_revocation() noexcept {
+        if (is_revoked() && !extras_->was_revoked) extras_->revoked_by.reset();
+    }
+    /// The label does not change after that, as long as the tenure is in use.
+    void end_by_revocation() noexcept { extras_->was_revoked = true; }
+    bool is_revoked() const noexcept { return extras_ && extras_->revoked_by; }
+    /// From any thread, after a lease of the tenure was lost by that.
+    std::string_view revoked_by() const noexcept {
+        return is_revoked() ? std::string_view(*extras_->revoked_by) : std::string_view();
     }
     /// The leases that share a tenure of readers. Each knows its place.
     std::vector<sharer>& sharers() { return extras().sharers; }

@@ -64,6 +64,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , inspector_(shared(), surveyor_)
     , watcher_(shared(), surveyor_)
     , remover_(shared(), surveyor_, *this, options.max_ttl)
+    , revoker_(shared(), surveyor_, *this, options.max_ttl)
     , lister_(shared())
     , readiness_(shared())
     , standstill_(static_cast<unsigned>(instances.size()), options.max_ttl)
@@ -200,7 +201,7 @@ void engine::on_available(unsigned instance) {
     });
 }
 
-void engine::on_removed(unsigned instance, std::string_view key) {
+void engine::on_own_change(unsigned instance, std::string_view key) {
     watcher_.on_own_write(instance, key);
     acquirer_.on_own_release(instance, key);
 }
@@ -252,6 +253,7 @@ private:
     }
     void start(release_key_call&) const { e.remover_.start_release(op); }
     void start(force_release_call&) const { e.remover_.start_force(op); }
+    void start(revoke_call&) const { e.revoker_.start(op); }
     // Never submitted.
     void start(std::monostate&) const {}
     void start(ended_acquire&) const {}
@@ -267,6 +269,7 @@ struct engine::canceller {
     void operator()(inspect_call&) const { e.inspector_.cancel(op); }
     void operator()(wait_change_call&) const { e.watcher_.cancel(op); }
     void operator()(force_release_call&) const { e.remover_.cancel(op); }
+    void operator()(revoke_call&) const { e.revoker_.cancel(op); }
     /// The others stand in a list alone, or cannot be cancelled.
     template <class Call>
     void operator()(Call&) const {

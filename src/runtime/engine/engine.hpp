@@ -40,6 +40,7 @@
 #include "runtime/engine/tenure_leader.hpp"
 #include "runtime/keys/inspector.hpp"
 #include "runtime/keys/key_remover.hpp"
+#include "runtime/keys/key_revoker.hpp"
 #include "runtime/keys/key_watcher.hpp"
 #include "runtime/keys/lister.hpp"
 #include "runtime/keys/surveyor.hpp"
@@ -75,7 +76,7 @@ namespace holdfast::runtime {
 
 class engine final : public std::enable_shared_from_this<engine>,
                      private redis::instance_owner,
-                     private removal_listener,
+                     private change_listener,
                      private lock_maker {
 public:
     engine(asio::any_io_executor executor, std::vector<address> const&, client_options const&);
@@ -204,9 +205,9 @@ private:
     void on_change() override;
     void on_idle() override;
 
-    // removal_listener
+    // change_listener
     detail::lock_state_ptr make_lock(lock_options const&, std::string_view key) override;
-    void on_removed(unsigned instance, std::string_view key) override;
+    void on_own_change(unsigned instance, std::string_view key) override;
 
     template <class Work>
     void in_a_turn(Work&&);
@@ -261,6 +262,7 @@ private:
     inspector inspector_;
     key_watcher watcher_;
     key_remover remover_;
+    key_revoker revoker_;
     lister lister_;
     readiness readiness_;
 

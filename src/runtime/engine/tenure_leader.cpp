@@ -67,6 +67,7 @@ bool tenure_leader::is_of_try(active_tenure const& t, command c) {
     case command::release:
     case command::heal:
     case command::survey: // of the calls on a key
+    case command::revoke:
     case command::scan:
         break;
     }

@@ -213,7 +213,7 @@ void key_remover::remove_seen(job& j) {
 //
 
 void key_remover::on_removal(job& j, unsigned instance, redis::answer const& a) {
-    if (a.verdict == verdict::yes) listener_.on_removed(instance, j.key);
+    if (a.verdict == verdict::yes) listener_.on_own_change(instance, j.key);
     if (j.op == nullptr || !j.round.votes.count(instance, a.verdict)) return;
     if (a.verdict != verdict::yes)
         j.round.note(instance, instances_.size(), a, turn_.time() - j.began);

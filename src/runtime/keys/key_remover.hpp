@@ -18,19 +18,20 @@
 
 namespace holdfast::runtime {
 
-/// Hears of the keys that this client has deleted: with NOLOOP the server does not push them.
-class removal_listener {
+/// Hears of the keys that calls of this client have changed: with NOLOOP the server does not push
+/// them.
+class change_listener {
 public:
-    virtual void on_removed(unsigned instance, std::string_view key) = 0;
+    virtual void on_own_change(unsigned instance, std::string_view key) = 0;
 
 protected:
-    ~removal_listener() = default;
+    ~change_listener() = default;
 };
 
 /// @par Thread safety  On the executor alone.
 class key_remover {
 public:
-    key_remover(services const& s, surveyor& questions, removal_listener& listener,
+    key_remover(services const& s, surveyor& questions, change_listener& listener,
                 std::chrono::milliseconds max_ttl)
         : turn_(s.turn)
         , instances_(s.instances)
@@ -61,7 +62,7 @@ private:
     instance_group& instances_;
     surveyor& surveyor_;
     completer& completer_;
-    removal_listener& listener_;
+    change_listener& listener_;
     std::chrono::milliseconds const max_ttl_;
 };
 

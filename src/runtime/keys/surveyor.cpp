@@ -5,14 +5,13 @@
 #include "protocol/tenure/fence.hpp"
 #include "redis/wire/key_companions.hpp"
 #include "redis/wire/token.hpp"
+#include "redis/wire/tombstone.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <iterator>
-#include <openssl/sha.h>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,19 +21,6 @@
 namespace holdfast::runtime {
 
 namespace {
-
-std::string digest_of(std::string_view token) {
-    constexpr std::size_t bytes = 8;
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
-    SHA256(reinterpret_cast<unsigned char const*>(token.data()), token.size(), hash.data());
-    std::string text;
-    for (std::size_t i = 0; i < bytes; ++i) {
-        text += digits[hash[i] / 16];
-        text += digits[hash[i] % 16];
-    }
-    return text;
-}
 
 protocol::key_finding finding_of(key_answer const& a) {
     using kind = protocol::key_finding::kind;
@@ -46,6 +32,8 @@ protocol::key_finding finding_of(key_answer const& a) {
         [[fallthrough]];
     case key_answer::kind::present:
         return {.found = kind::present, .token = a.digest};
+    case key_answer::kind::revoked:
+        return {.found = kind::revoked, .token = a.digest};
     case key_answer::kind::not_a_lock:
         return {.found = kind::foreign};
     case key_answer::kind::unknown:
@@ -61,6 +49,8 @@ key_state state_of(protocol::survey_result::state s) {
         return key_state::free;
     case state::held:
         return key_state::held;
+    case state::revoked:
+        return key_state::revoked;
     case state::split:
         return key_state::split;
     case state::foreign:
@@ -75,17 +65,19 @@ bool has_key(key_answer const& a) {
     return a.found == key_answer::kind::present || a.found == key_answer::kind::readers;
 }
 
-/// The time after which no quorum of instances has the key: with the k-th of the times sorted, the
-/// quorum loses a member that it needs.
-std::optional<std::chrono::milliseconds> time_left(key_report const& r) {
+/// The time after which fewer than `least` of the instances have the key: with the last of those
+/// times that are the longest.
+template <class Matches>
+std::optional<std::chrono::milliseconds> time_left(key_report const& r, std::size_t least,
+                                                   Matches matches) {
     std::vector<std::chrono::milliseconds> known;
     for (auto const& i : r.instances) {
-        if (!has_key(i) || i.digest != r.digest) continue;
+        if (!matches(i)) continue;
         if (!i.ttl_known) return {};
         known.push_back(i.ttl_left.value_or(std::chrono::milliseconds::max()));
     }
     std::sort(known.begin(), known.end(), std::greater<>());
-    auto const left = known[r.quorum - 1];
+    auto const left = known[least - 1];
     if (left == std::chrono::milliseconds::max()) return {};
     return left;
 }
@@ -99,12 +91,14 @@ std::vector<key_user> readers_of(key_report const& r) {
     std::vector<key_user> all;
     for (auto const& i : r.instances) all.insert(all.end(), i.readers.begin(), i.readers.end());
     std::ranges::stable_sort(all, [](key_user const& a, key_user const& b) {
-        return a.digest != b.digest ? a.digest < b.digest : lasts_longer(a, b);
+        if (a.digest != b.digest) return a.digest < b.digest;
+        return a.revoked != b.revoked ? b.revoked : lasts_longer(a, b);
     });
     std::vector<key_user> found;
     for (auto at = all.begin(); at != all.end();) {
-        auto const end =
-            std::find_if(at, all.end(), [&](auto const& u) { return u.digest != at->digest; });
+        auto const end = std::find_if(at, all.end(), [&](auto const& u) {
+            return u.digest != at->digest || u.revoked != at->revoked;
+        });
         auto const count = static_cast<std::size_t>(end - at);
         if (count >= r.quorum) {
             auto& user = found.emplace_back(at[r.quorum - 1]);
@@ -152,7 +146,8 @@ std::optional<key_user> writer_of(key_report const& r) {
 bool same_users(key_answer const& a, key_answer const& b) {
     auto const digests = [](key_answer const& of) {
         std::vector<std::string> all;
-        for (auto const& user : of.readers) all.push_back(user.digest);
+        for (auto const& user : of.readers)
+            all.push_back(user.revoked ? user.holder + user.digest : user.digest);
         std::ranges::sort(all);
         return all;
     };
@@ -162,6 +157,31 @@ bool same_users(key_answer const& a, key_answer const& b) {
     auto const shown = a.reader_count == a.readers.size() && b.reader_count == b.readers.size();
     return a.reader_count == b.reader_count && names_writer(a) == names_writer(b) &&
            (!shown || digests(a) == digests(b));
+}
+
+bool all_revoked(std::vector<key_user> const& readers) {
+    return !readers.empty() && std::ranges::all_of(readers, &key_user::revoked);
+}
+
+/// The key stays closed until so few tombstones are left that the other instances are a quorum.
+void note_revocation(key_report& r, std::string_view digest) {
+    auto const is_tombstone = [](key_answer const& i) {
+        return i.found == key_answer::kind::revoked;
+    };
+    r.digest = digest;
+    auto const one = std::ranges::find_if(r.instances, is_tombstone);
+    r.revoked_by = redis::revoker_in(one->holder);
+    r.ttl_left = time_left(r, r.instances.size() - r.quorum + 1, is_tombstone);
+}
+
+/// Writers wait for the reader that lasts longest, and no longer.
+void note_revoked_readers(key_report& r) {
+    auto const& last = r.readers.front();
+    r.state = key_state::revoked;
+    r.holder.clear();
+    r.digest = last.digest;
+    r.revoked_by = redis::revoker_in(last.holder);
+    r.ttl_left = last.ttl_left;
 }
 
 /// The time that a tenure's number stands for, unless that is in the future.
@@ -185,14 +205,17 @@ void evaluate(key_report& r) {
     r.writer = writer_of(r);
     auto const result = protocol::evaluate(findings, r.quorum);
     r.state = state_of(result.is);
+    if (r.state == key_state::revoked) return note_revocation(r, result.token);
     if (r.state != key_state::held) return;
     r.digest = result.token;
     auto const holder = std::ranges::find(r.instances, r.digest, &key_answer::digest);
     r.holder = holder->holder;
-    r.ttl_left = time_left(r);
+    r.ttl_left = time_left(r, r.quorum,
+                           [&](key_answer const& i) { return has_key(i) && i.digest == r.digest; });
     if (holder->found == key_answer::kind::readers) {
         r.readers = readers_of(r);
         r.reader_count = reader_count_of(r);
+        if (r.reader_count == r.readers.size() && all_revoked(r.readers)) note_revoked_readers(r);
     } else {
         r.since = time_of(r.fence); // readers do not count
     }
@@ -259,8 +282,12 @@ key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::s
         found.ttl_known = a.ttl_known;
         found.ttl_left = a.ttl_left;
         if (!a.value) return found;
-        found.digest = digest_of(*a.value);
+        found.digest = redis::digest_of(*a.value);
         found.holder = name_of(key, *a.value);
+        if (redis::is_tombstone(*a.value)) {
+            found.found = key_answer::kind::revoked;
+            found.digest = redis::digest_in(*a.value);
+        }
         if (a.beside != nullptr && a.beside->has_readers) note_readers(found, *a.beside, key);
     } else if (instances_[instance].may_grant()) {
         found.found = key_answer::kind::absent;
@@ -294,9 +321,12 @@ void surveyor::note_readers(key_answer& to, redis::key_companions const& from,
                             std::string const& key) const {
     to.found = key_answer::kind::readers;
     for (auto const& each : from.readers) {
-        to.readers.push_back({.digest = digest_of(each.token),
+        auto const revoked = redis::is_tombstone(each.token);
+        to.readers.push_back({.digest = revoked ? std::string(redis::digest_in(each.token))
+                                                : redis::digest_of(each.token),
                               .holder = name_of(key, each.token),
-                              .ttl_left = each.left});
+                              .ttl_left = each.left,
+                              .revoked = revoked});
     }
     if (from.has_set) to.reader_count = from.reader_count;
     to.message = from.problem;

@@ -85,6 +85,7 @@ active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action cons
 }
 
 void lease_keeper::on_extended(active_tenure& t) {
+    t.forget_revocation();
     counters::add(counters_.extended);
     auto const took = turn_.time() - t.asked;
     counters_.extensions.add(took);
@@ -127,10 +128,13 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
 // Ends a held lease that was lost.
 active_queue* lease_keeper::on_lost(active_tenure& t) {
     auto const by_time = t.machine.phase() == phase::ending || turn_.time() >= t.machine.deadline();
-    auto const how = by_time ? lease_end::expired : lease_end::key_gone;
+    auto const how = t.is_revoked() ? lease_end::revoked
+                     : by_time      ? lease_end::expired
+                                    : lease_end::key_gone;
+    if (how == lease_end::revoked) t.end_by_revocation();
     while (t.lease != nullptr) {
         auto& l = *t.lease;
-        events_.lost(l, close(l, how));
+        events_.lost(l, close(l, how), t.revoked_by());
         complete_waiters(l, errc::lease_lost);
     }
     // The deadline that the holder knows has not come. Until then the tenure has the key.
@@ -268,7 +272,7 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end 
     auto const others = t->lease != nullptr;
     if (!others) t->lock = l.lock; // for the release: its events are the last holder's
     if (lost) {
-        events_.lost(l, held);
+        events_.lost(l, held, {});
     } else {
         events_.released(l, held, false);
     }
@@ -373,6 +377,7 @@ lease_clock::duration lease_keeper::close(lease_record& l, lease_end as) {
     --held_;
     l.discount(counters_);
     if (is_loss(as)) counters::add(counters_.lost);
+    if (as == lease_end::revoked) counters::add(counters_.revoked);
     return held;
 }
 

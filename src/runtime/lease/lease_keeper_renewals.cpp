@@ -1,4 +1,5 @@
 // Renewals: extensions, their conditions and failures, and the waits for the end of a lease.
+#include "redis/wire/tombstone.hpp"
 #include "runtime/lease/lease_keeper.hpp"
 
 #include <algorithm>
@@ -155,6 +156,10 @@ void lease_keeper::destroy_retired() noexcept {
 
 void lease_keeper::note(active_tenure& t, unsigned instance, redis::answer const& a) {
     t.failures().note(instance, instances_.size(), a, turn_.time() - t.asked);
+    // An extension tells of a tombstone in place of our token.
+    if (a.holder.empty()) return;
+    t.failures().record(instance, instances_.size()).holder = a.holder;
+    t.note_revocation(redis::revoker_in(a.holder));
 }
 
 // The cause that the instances share which kept the call from a quorum.

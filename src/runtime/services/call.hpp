@@ -20,6 +20,7 @@
 #include <string>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 namespace holdfast::redis {
 class reply_handler;
@@ -170,6 +171,15 @@ struct force_release_call {
     redis::reply_handler* job = nullptr;
 };
 
+struct revoke_call {
+    static constexpr bool ends_when_cancelled = true;
+
+    detail::inspect_handler handler{};
+    detail::lock_state_ptr key{};
+    std::vector<std::string> digests{}; ///< of the holders' tokens
+    redis::reply_handler* job = nullptr;
+};
+
 class list_job;
 
 struct list_call {
@@ -200,7 +210,8 @@ struct ended_release {
 using any_call =
     std::variant<std::monostate, acquire_call, release_call, extend_call, wait_end_call, renew_call,
                  detach_call, ready_call, shutdown_call, drain_call, inspect_call, wait_change_call,
-                 release_key_call, force_release_call, list_call, ended_acquire, ended_release>;
+                 release_key_call, force_release_call, revoke_call, list_call, ended_acquire,
+                 ended_release>;
 static_assert(std::is_nothrow_move_constructible_v<any_call> &&
               std::is_nothrow_move_assignable_v<any_call>);
 

@@ -35,6 +35,8 @@ struct counters {
                        .extended = get(extended),
                        .extend_failed = get(extend_failed),
                        .lost = get(lost),
+                       .revoked = get(revoked),
+                       .revocations = get(revocations),
                        .handovers = get(handovers),
                        .pushes = get(pushes),
                        .wasted_wakeups = get(wasted_wakeups),
@@ -58,8 +60,8 @@ struct counters {
     }
 
     counter acquired{0}, acquire_failed{0}, rounds{0}, released{0}, extended{0}, extend_failed{0},
-        lost{0}, held{0}, pending{0}, waiters{0}, handovers{0}, pushes{0}, wasted_wakeups{0},
-        split_votes{0}, raises{0}, observer_failures{0};
+        lost{0}, revoked{0}, revocations{0}, held{0}, pending{0}, waiters{0}, handovers{0},
+        pushes{0}, wasted_wakeups{0}, split_votes{0}, raises{0}, observer_failures{0};
     std::array<duration_counter, acquire_outcomes> acquires;
     duration_counter waits, holds, extensions;
     stall_record stalls;

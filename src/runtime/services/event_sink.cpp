@@ -23,14 +23,27 @@ void event_sink::extended(detail::lease_data const& l, lease_clock::duration too
     notify(&observer::on_extended, e);
 }
 
-void event_sink::lost(detail::lease_data const& l, lease_clock::duration held) const noexcept {
+void event_sink::lost(detail::lease_data const& l, lease_clock::duration held,
+                      std::string_view revoked_by) const noexcept {
     if (observer_ == nullptr) return;
     auto e = about<lost_event>(*l.lock);
     e.fence = l.fence;
     e.held = held;
     e.cause = l.over.load(std::memory_order_relaxed);
     if (e.cause == lease_end::expired) e.stalled = counters_.stalls.behind(l);
+    e.revoked_by = revoked_by;
     notify(&observer::on_lost, e);
+}
+
+void event_sink::revoked(detail::lock_state const& l, std::string_view holder,
+                         std::string_view digest,
+                         std::optional<std::chrono::milliseconds> closed_for) const noexcept {
+    if (observer_ == nullptr) return;
+    auto e = about<revoked_event>(l);
+    e.holder = holder;
+    e.digest = digest;
+    e.closed_for = closed_for;
+    notify(&observer::on_revoked, e);
 }
 
 void event_sink::released(detail::lease_data const& l, lease_clock::duration held,

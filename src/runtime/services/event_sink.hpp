@@ -12,8 +12,11 @@
 #include "runtime/services/counters.hpp"
 #include "runtime/services/turn.hpp"
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace holdfast::runtime {
 
@@ -45,7 +48,11 @@ public:
     void acquired(detail::lease_data const&, lease_clock::duration waited,
                   bool handed_over) const noexcept;
     void extended(detail::lease_data const&, lease_clock::duration took) const noexcept;
-    void lost(detail::lease_data const&, lease_clock::duration held) const noexcept;
+    /// `revoked_by`: the label, if the lease was revoked.
+    void lost(detail::lease_data const&, lease_clock::duration held,
+              std::string_view revoked_by) const noexcept;
+    void revoked(detail::lock_state const&, std::string_view holder, std::string_view digest,
+                 std::optional<std::chrono::milliseconds> closed_for) const noexcept;
     void released(detail::lease_data const&, lease_clock::duration held,
                   bool handed_over) const noexcept;
     void failed(detail::lock_state const&, reported_call, error_code, lease_clock::duration took,

@@ -67,6 +67,7 @@ inline outcome carry_out(content& has, protocol::command op, unsigned tenure, tr
     case command::inspect:
     case command::track:
     case command::survey:
+    case command::revoke:
     case command::scan:
         break;
     }

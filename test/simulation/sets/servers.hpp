@@ -50,6 +50,7 @@ protected:
             m.said = verdict::yes;
             break;
         case command::survey:
+        case command::revoke:
         case command::scan:
             break;
         }

@@ -2,6 +2,7 @@
 
 #include "protocol/tenure/fence.hpp"
 #include "redis/wire/kinds/key_survey.hpp"
+#include "redis/wire/kinds/revoked_key.hpp"
 #include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/server_info.hpp"
 #include "redis/wire/token.hpp"
@@ -111,7 +112,8 @@ void encode(codec::request& request, command c, wording w, command_args const& a
         return encode_inspect(request, a);
     case command::survey:
         return encode_survey(request, w, a);
-    case command::scan: // no lock's: see redis/scan
+    case command::revoke: // see revoked_key.cpp
+    case command::scan:   // see redis/scan
         break;
     }
 }
@@ -186,6 +188,7 @@ void read_refusal(partial_answer& p, sent_command const& c, element const& e) {
 
 // The reply to a command that changes the key.
 void read_change(partial_answer& p, sent_command const& c, element const& e) {
+    if (c.command == command::extend && read_tombstones(p, c, e)) return;
     auto const numbered = c.fenced && is_acquire(c.command);
     auto done = truth_of(e);
     if (numbered && done != false) {

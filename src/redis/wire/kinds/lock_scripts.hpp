@@ -30,9 +30,11 @@ inline constexpr std::string_view release_script =
 /// Never shortens the life of the key: an extension may be executed long after it was sent, when a
 /// later one, or a process that adopted the lease, has given the key a longer ttl. No native
 /// command can compare the expiry as well as the token. If the server refuses PTTL to the user,
-/// the script cannot compare either.
+/// the script cannot compare either. If the key has a tombstone (tombstone.hpp), returns that
+/// instead of 0: the holder is to know that it was revoked.
 inline constexpr std::string_view extend_script =
-    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+    "local v=redis.call('get',KEYS[1]) if v~=ARGV[1] then "
+    "return v and string.sub(v,1,8)=='revoked@' and string.sub(v,1,64) or 0 end "
     "local l=redis.pcall('pttl',KEYS[1]) "
     "if type(l)~='number' or l<tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end "
     "return 1";
@@ -204,6 +206,8 @@ inline constexpr std::string_view loop_end = "end ";
 inline constexpr std::string_view look_end = "end end ";
 
 /// As extend_script and raise_script.
+inline constexpr std::string_view show_tombstone =
+    "if type(v)=='string' and string.sub(v,1,8)=='revoked@' then return string.sub(v,1,64) end ";
 inline constexpr std::string_view extend = "for i=1,k do local l=redis.pcall('pttl',KEYS[i]) "
                                            "if type(l)~='number' or l<tonumber(ARGV[2]) then "
                                            "redis.call('pexpire',KEYS[i],ARGV[2]) end end "
@@ -226,8 +230,8 @@ inline constexpr auto set_fenced_acquire_script =
     joined<set_parts::fenced_start, set_parts::look, set_parts::refuse, set_parts::look_end,
            set_parts::count, set_parts::take, set_parts::fenced_end>::text;
 inline constexpr auto set_extend_script =
-    joined<set_parts::plain_start, set_parts::compare, set_parts::refuse, set_parts::loop_end,
-           set_parts::extend>::text;
+    joined<set_parts::plain_start, set_parts::compare, set_parts::show_tombstone, set_parts::refuse,
+           set_parts::loop_end, set_parts::extend>::text;
 inline constexpr auto set_raise_script =
     joined<set_parts::fenced_start, set_parts::compare, set_parts::refuse, set_parts::loop_end,
            set_parts::raise>::text;
@@ -246,6 +250,16 @@ inline constexpr std::string_view set_inspect_script =
     "if type(v)=='table' then if not string.find(v.err,'WRONGTYPE') then return v end "
     "t,v=redis.pcall('type',KEYS[i]),'' end "
     "return {i,redis.pcall('pttl',KEYS[i]),t,string.sub(v,1,ARGV[2])} end end return {0}";
+
+//
+// Revocations: ARGV is the token, and the tombstone that takes its place.
+//
+
+/// The key expires when it would have. A value of another type is no token.
+inline constexpr std::string_view revoke_script =
+    "local v=redis.pcall('get',KEYS[1]) "
+    "if type(v)=='table' and not string.find(v.err,'WRONGTYPE') then return v end "
+    "if v~=ARGV[1] then return 0 end redis.call('set',KEYS[1],ARGV[2],'keepttl') return 1";
 
 } // namespace holdfast::redis
 

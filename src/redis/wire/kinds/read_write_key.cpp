@@ -2,6 +2,7 @@
 
 #include "protocol/tenure/fence.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/revoked_key.hpp"
 #include "redis/wire/server_info.hpp"
 
 #include <array>
@@ -184,6 +185,7 @@ void read_grant(partial_answer& p, sent_command const& c, element const& e) {
 
 void read_change(partial_answer& p, sent_command const& c, element const& e) {
     if (is_error(e.type)) return read_refusal(p, c, e);
+    if (c.command == command::extend && read_tombstones(p, c, e)) return;
     auto const done = e.type == reply_type::number ? truth_of(e) : std::nullopt;
     if (!done) return read_nonsense(p);
     p.answer.verdict = *done ? verdict::yes : verdict::no;

@@ -62,9 +62,17 @@ inline constexpr std::string_view refuse =
 // Readers: ARGV is the token and the ttl
 //
 
+/// The tombstones among the readers (tombstone.hpp). A reader that was revoked must not come back
+/// by a healing. Which tombstone is whose, the server does not know, so each refuses all healings.
+inline constexpr std::string_view tombstones =
+    "local function show_tombstones() local d={} local a=try('zrange',R,0,-1) "
+    "for i=1,#a do if string.sub(a[i],1,8)=='revoked@' then d[#d+1]=string.sub(a[i],1,64) end end "
+    "return d[1] and table.concat(d,' ') end ";
+
 inline constexpr std::string_view read_start =
     "if v and v~=mark then note(T,'wait') return refuse(KEYS[1]) end "
     "n=call('zcard',R) if v and n==0 then return refuse(KEYS[1]) end "
+    "if how=='heal' and v and show_tombstones() then return refuse(KEYS[1]) end "
     "local i=how~='heal' and call('get',I) "
     "if i and i~=who and call('get',T)~='open' then note(T,'wait') return refuse(I) end ";
 
@@ -103,6 +111,12 @@ inline constexpr std::string_view fenced_read_end = "return f";
 inline constexpr std::string_view compare =
     "if v~=ARGV[1] then local s=v==mark and call('zscore',R,ARGV[1]) "
     "if not s or tonumber(s)<=now then return 0 end end ";
+/// The same for an extension, which shows the tombstones: one of them may be ours.
+inline constexpr std::string_view compare_to_extend =
+    "if v~=ARGV[1] then local s=v==mark and call('zscore',R,ARGV[1]) "
+    "if not s or tonumber(s)<=now then "
+    "if type(v)=='string' and string.sub(v,1,8)=='revoked@' then return string.sub(v,1,64) end "
+    "return v==mark and show_tombstones() or 0 end end ";
 
 inline constexpr std::string_view count_readers = "local n=v~=mark and call('zcard',R) ";
 
@@ -130,6 +144,11 @@ inline constexpr std::string_view leave =
     "elseif m==ARGV[1] and try('get',I) then ";
 inline constexpr std::string_view leave_end = "end return alive";
 
+/// The set keeps a member all the time, or it would lose its ttl.
+inline constexpr std::string_view rename_reader =
+    "local s=v==mark and call('zscore',R,ARGV[1]) if not s then return 0 end "
+    "call('zadd',R,s,ARGV[2]) call('zrem',R,ARGV[1]) return 1";
+
 //
 // Writers
 //
@@ -156,20 +175,22 @@ inline constexpr std::string_view write_release_end = "end end return ours and 1
 
 inline constexpr auto read_acquire_script =
     joined<read_write_parts::start, read_write_parts::unless_free, read_write_parts::look_there,
-           read_write_parts::refuse, read_write_parts::read_start, read_write_parts::block_end,
-           read_write_parts::clock, read_write_parts::clear, read_write_parts::admit,
-           read_write_parts::plain_read_end>::text;
+           read_write_parts::refuse, read_write_parts::tombstones, read_write_parts::read_start,
+           read_write_parts::block_end, read_write_parts::clock, read_write_parts::clear,
+           read_write_parts::admit, read_write_parts::plain_read_end>::text;
 /// ARGV[3] and ARGV[4] are the hint and the ttl of the counter.
 inline constexpr auto read_fenced_acquire_script =
     joined<read_write_parts::start, read_write_parts::unless_free, read_write_parts::look_there,
-           read_write_parts::refuse, read_write_parts::read_start, read_write_parts::block_end,
-           read_write_parts::clock, read_write_parts::clear, read_write_parts::count,
-           read_write_parts::admit, read_write_parts::fenced_read_end>::text;
+           read_write_parts::refuse, read_write_parts::tombstones, read_write_parts::read_start,
+           read_write_parts::block_end, read_write_parts::clock, read_write_parts::clear,
+           read_write_parts::count, read_write_parts::admit,
+           read_write_parts::fenced_read_end>::text;
 /// A key with our token is a writer's lease that has become a reader's.
 inline constexpr auto read_extend_script =
     joined<read_write_parts::start_of_extend, read_write_parts::look, read_write_parts::clock,
-           read_write_parts::compare, read_write_parts::count_readers, read_write_parts::clear,
-           read_write_parts::admit, read_write_parts::plain_read_end>::text;
+           read_write_parts::tombstones, read_write_parts::compare_to_extend,
+           read_write_parts::count_readers, read_write_parts::clear, read_write_parts::admit,
+           read_write_parts::plain_read_end>::text;
 inline constexpr auto read_raise_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::clock,
            read_write_parts::compare, raise_end>::text;
@@ -190,6 +211,12 @@ inline constexpr auto write_release_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::write_release_begin,
            read_write_parts::open_turn, read_write_parts::withdraw, read_write_parts::touch,
            read_write_parts::write_release_end>::text;
+
+/// As revoke_script, for one of the readers. The tombstone takes over the reader's time, so it
+/// keeps writers out for as long. KEYS: the lock's and `readers`.
+inline constexpr auto revoke_reader_script =
+    joined<read_write_parts::start_of_extend, read_write_parts::look,
+           read_write_parts::rename_reader>::text;
 
 } // namespace holdfast::redis
 

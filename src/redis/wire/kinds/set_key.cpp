@@ -3,6 +3,7 @@
 #include "protocol/tenure/fence.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/revoked_key.hpp"
 #include "redis/wire/server_info.hpp"
 #include "redis/wire/token.hpp"
 
@@ -98,6 +99,7 @@ void encode(codec::request& request, command c, wording w, command_args const& a
         // One byte more than a token has shows that a value is none.
         return encode_script(request, w, a, inspect, false, {}, token::max_size + 1);
     case command::survey: // of one key, and no lock's: see runtime/keys
+    case command::revoke:
     case command::scan:
         break;
     }
@@ -147,6 +149,7 @@ std::optional<std::string_view> key_at(sent_command const& c, std::int64_t numbe
 // stands in the way. The release says only how many keys were ours: all or not.
 void read_change(partial_answer& p, sent_command const& c, element const& e) {
     if (is_error(e.type)) return read_refusal(p, c, e);
+    if (c.command == command::extend && read_tombstones(p, c, e)) return;
     auto const number = e.type == reply_type::number ? number_of(e.value) : 0;
     auto const numbered = c.fenced && is_acquire(c.command);
     if (numbered && number > 0 && protocol::is_fence_count(static_cast<std::uint64_t>(number))) {

@@ -159,6 +159,7 @@ private:
         case command::inspect:
         case command::track:
         case command::survey:
+        case command::revoke:
         case command::scan:
             break;
         }
