@@ -755,7 +755,7 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_permits_get_the_replies_of_a_server) {
                 } else if (raises) {
                     words.insert(words.end(), {choose.of(numbers), some_ttl(), slot});
                 } else if (text == redis::permit_peek_script) {
-                    words.insert(words.end(), {std::to_string(1 + choose.below(6)), "105"});
+                    words.insert(words.end(), {std::to_string(1 + choose.below(6)), "64"});
                 }
                 both.same(words);
                 both.same_keys(keys);

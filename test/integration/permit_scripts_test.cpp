@@ -72,7 +72,7 @@ public:
     }
     reply leave(std::string const& token) { return run(redis::permit_release_script, {token}); }
     reply peek(unsigned permits = 4) {
-        return run(redis::permit_peek_script, {"me", std::to_string(permits), "105"});
+        return run(redis::permit_peek_script, {"me", std::to_string(permits), "64"});
     }
 
     /// All keys of the server.
@@ -539,7 +539,7 @@ BOOST_AUTO_TEST_CASE(a_look_shows_when_the_first_permit_is_free) {
         c.admin.set(key, "other", 20s);
         check_peek(c.peek(), 15s, 20s, "other", "string");
         c.admin.set(key, std::string(500, 'x'));
-        check_peek(c.peek(), -1ms, -1ms, std::string(106, 'x'), "string");
+        check_peek(c.peek(), -1ms, -1ms, std::string(65, 'x'), "string");
         c.admin.flush();
         (void)c.admin.command({"RPUSH", key, "x"});
         check_peek(c.peek(), -1ms, -1ms, "", "list");
@@ -777,7 +777,7 @@ public:
     void takes(std::string const& token, std::string const& slot, std::string const& how) {
         asks(redis::permit_take_script, {token, "20000", "2", slot, how});
     }
-    void peeks() { asks(redis::permit_peek_script, {"waiter", "2", "105"}); }
+    void peeks() { asks(redis::permit_peek_script, {"waiter", "2", "64"}); }
     /// Pushes for the keys beside it come as well, and the client does not mind.
     bool hears_of_the_key() {
         (void)cli.command({"PING"}); // the server sends pushes before the replies to later commands

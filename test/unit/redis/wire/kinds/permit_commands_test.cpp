@@ -198,8 +198,8 @@ BOOST_AUTO_TEST_CASE(the_commands_of_a_held_lease) {
     for (auto const& a : {holding(workers()), holding(fenced_workers())}) {
         check_words(words_of(command::extend, {}, a), with({"10000", "3"}));
         check_words(words_of(command::release, {}, a), begin);
-        check_words(words_of(command::inspect, tracked, a), with({"10", "105"}));
-        check_words(words_of(command::track, {}, a), with({"10", "105"}));
+        check_words(words_of(command::inspect, tracked, a), with({"10", "64"}));
+        check_words(words_of(command::track, {}, a), with({"10", "64"}));
     }
     check_words(words_of(command::raise, {}, holding(fenced_workers())),
                 {"EVALSHA", "3", "workers", "{workers}:until", "{workers}:fences",
