@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_with_a_slot_takes_no_other) {
                     {"EVALSHA", "2", "workers", "{workers}:until", std::string(our_token), "10000",
                      "10", "3", "only"});
         auto const fenced = words_of(c, {}, holding(fenced_workers(), 0));
-        check_words({fenced.begin() + 7, fenced.end()}, {"0", "only", "17", "86400000"});
+        check_words({fenced.begin() + 8, fenced.end()}, {"0", "only", "17", "86400000"});
     }
 }
 
