@@ -171,6 +171,41 @@ public:
     read_write_lock make_read_write_lock(std::string_view key,
                                          lock_options const& options = {}) const;
 
+    /// A semaphore on `key`: up to `permits` leases at one time, over all clients. No I/O.
+    ///
+    /// Each acquire takes one permit. A client may hold many of them, also through one lock object;
+    /// copies of the lock are the same semaphore. A permit is a lease as any other: it is extended,
+    /// handed on and lost on its own. lease::slot() numbers the permits from 0, and no two leases
+    /// that are valid have the same slot. So a holder can use the slot as the number of a worker,
+    /// a port or a directory.
+    ///
+    /// The number goes with each request, and the servers keep none. To change it, make the lock
+    /// again with another number. While clients differ, at most the greatest number of them hold at
+    /// one time. A smaller number counts at once: the client takes no slot above it, and those that
+    /// others have there are not taken away.
+    ///
+    /// Locks of other kinds on the same key, and those of other libraries, exclude all permits, and
+    /// are excluded while one is held. Such a lock finds a key that is no lock to it
+    /// (errc::wrong_type), and so does this one.
+    ///
+    /// lease::fence() counts for each slot: it orders the holders of one slot, and says nothing of
+    /// those of another. So the resource must be that of the slot.
+    ///
+    /// @code
+    /// auto workers = locks.make_semaphore("workers", 10, {.ttl = 10s});
+    /// holdfast::lease permit = co_await workers.acquire();
+    /// std::cout << "worker " << *permit.slot() << " of 10\n";
+    /// @endcode
+    /// @param permits  1 to max_permits.
+    /// @param options  As for make_lock(); lock_options::fair must be off.
+    /// @par Rights  EVALSHA or EVAL with the keys `{key}:*` beside the key, and TIME;
+    ///     doc/production.md has the list. A server that refuses scripts grants no permit.
+    /// @throws system_error  As make_lock(); errc::invalid_options also for a number of permits
+    /// that
+    ///     is out of range.
+    lock make_semaphore(std::string_view key, unsigned permits,
+                        lock_options const& options = {}) const;
+
     /// Takes over a lease that another client has acquired: proves to the instances that the key
     /// has its token, and extends the key to a whole ttl from now. The new lease has the fence of
     /// the old one. It is extended, handed on and released as any other.
@@ -208,7 +243,10 @@ public:
         return boost::asio::async_initiate<Token, void(error, lease)>(
             make_adoption(key, token, options), handler);
     }
-    /// As above, with the keys and the options of a lock. The only way for a lock on several keys.
+    /// As above, with the keys and the options of a lock. The only way for a lock on several keys
+    /// and for a semaphore, whose token has a slot.
+    /// @throws system_error  As above; errc::invalid_options also for a semaphore with a token
+    ///     without a slot, and for another lock with a token that has one.
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto adopt(lock const& of, lease_token const& token, Token&& handler = {}) const {
         checked_executor();

@@ -160,7 +160,13 @@ public:
     /// keep their counters. A lease that was handed on in this process has the next fence after its
     /// predecessor's. If its predecessor was a late holder already, the resource rejects both.
     /// doc/safety.md has the assumptions.
+    /// That of a permit (client::make_semaphore()) compares with those of the same slot() alone.
     std::uint64_t fence() const noexcept { return share_ ? share_->data()->fence : 0; }
+
+    /// Of a permit: its number, from 0 to lock::permits() - 1. A lease that was adopted keeps its
+    /// slot, which may be greater if the first holder's lock had more permits. Empty for a lease of
+    /// another lock, and for an empty lease. Also after the end of the lease. From any thread.
+    std::optional<unsigned> slot() const noexcept;
 
     /// Another lease object on this same lease, for another coroutine that works under it. The
     /// lease lasts until the last object has been released or destroyed, and that ends an extend()

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace holdfast {
@@ -18,6 +19,7 @@ inline constexpr std::size_t max_token_size = max_label_size + 1 + 32;
 struct lease_token {
     std::string value;       ///< the value of the key on the instances: 1 to max_token_size bytes
     std::uint64_t fence = 0; ///< the lease's fencing token, or 0 for none
+    std::optional<unsigned> slot{}; ///< of a permit: lease::slot()
 };
 
 } // namespace holdfast

@@ -22,7 +22,8 @@ namespace holdfast {
 /// A lock by name, made by client::make_lock. Cheap to copy; copies are the same lock.
 ///
 /// Each acquire makes a lease of its own. Two acquires of one lock exclude each other, also in one
-/// process, also in one coroutine (it is not recursive).
+/// process, also in one coroutine (it is not recursive). Of a semaphore
+/// (client::make_semaphore()) several may be held.
 ///
 /// @par Fairness  In a process: first come, first served. Only the first in the queue asks the
 ///     instances. A released lease goes to the next waiter in memory, up to
@@ -65,8 +66,10 @@ public:
     std::string_view key() const noexcept;
     /// The keys on the servers, with the client's prefix, in byte order. Valid as long as key().
     std::vector<std::string_view> keys() const;
-    /// Whether the lock is exclusive, or one of the two of a read_write_lock.
+    /// Whether the lock is exclusive, one of the two of a read_write_lock, or a semaphore.
     lock_access access() const noexcept;
+    /// How many leases of a semaphore may be valid at one time. Zero for any other lock.
+    unsigned permits() const noexcept;
     /// The options that client::make_lock() was called with, else the defaults of lock_options.
     lock_options const& options() const noexcept;
     /// The client's executor. Empty when the context has been destroyed.
@@ -103,7 +106,8 @@ public:
     /// Tries once, in one round to all instances. If the lock is held, the client asks the
     /// instances that refused once more, for the report: the rest of the ttl, the holder, and
     /// whether the key is a lock at all. If this client has the lock itself, or has waiters for it,
-    /// it asks no instance.
+    /// it asks no instance. Of a semaphore it asks although it has permits, but not while acquires
+    /// of this client wait for one.
     ///
     /// @par Handler signature, cancellation  As for acquire.
     /// @par Errors  errc::contended where acquire would wait: a quorum refused; or some instances

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -116,6 +117,21 @@ read_write_lock client::make_read_write_lock(std::string_view key,
     return {make(lock_access::read), make(lock_access::write)};
 }
 
+lock client::make_semaphore(std::string_view key, unsigned permits,
+                            lock_options const& options) const {
+    if (options.fair) {
+        reject(errc::invalid_options, "fair is set, and holders of permits take turns without it");
+    }
+    if (permits == 0 || permits > max_permits) {
+        reject(errc::invalid_options, "permits is " + std::to_string(permits) +
+                                          "; it must be 1 to " + std::to_string(max_permits));
+    }
+    auto parts = parts_of(key, options);
+    parts.settings = engine_->find_or_make_settings(options, lock_access::permit,
+                                                    static_cast<std::uint16_t>(permits));
+    return detail::access::make_lock(runtime::make_lock_state(std::move(parts)));
+}
+
 detail::lock_parts client::parts_of(std::string_view key, lock_options const& options) const {
     auto& engine = checked();
     detail::check_key(engine.key_prefix(), key);
@@ -136,7 +152,7 @@ detail::lock_state_ptr client::make_state(std::string_view key) const {
 detail::initiate_adopt client::make_adoption(std::string_view key, lease_token const& token,
                                              lock_options const& options) const {
     auto parts = parts_of(key, options);
-    detail::check(token);
+    detail::check(token, lock_access::exclusive);
     return {runtime::make_lock_state(std::move(parts)), token};
 }
 
@@ -144,7 +160,7 @@ detail::initiate_adopt client::make_adoption(lock const& of, lease_token const& 
     auto const& state = detail::access::state_of(of);
     if (!state) detail::refuse_use("the lock was moved from");
     detail::require_context(state->executor());
-    detail::check(token);
+    detail::check(token, state->access());
     return {state, token};
 }
 

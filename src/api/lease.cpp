@@ -28,6 +28,13 @@ std::vector<std::string_view> lease::keys() const {
     return share_ ? detail::keys_of(*share_->data()->lock) : std::vector<std::string_view>();
 }
 
+std::optional<unsigned> lease::slot() const noexcept {
+    if (!share_ || share_->data()->lock->access() != lock_access::permit) return std::nullopt;
+    return static_cast<runtime::lease_record const&>(*share_->data())
+        .tenure->machine.slot()
+        .value();
+}
+
 std::string release_result::what() const {
     return report_ ? report_->to_string() + ": " + code_.message() : code_.message();
 }
@@ -47,6 +54,7 @@ std::ostream& operator<<(std::ostream& out, lease const& l) {
         return out << ", as the event loop stood still for " << detail::duration_words(stalled);
     }
     out << ", " << detail::duration_words(l.remaining()) << " left";
+    if (auto const slot = l.slot()) out << ", slot " << *slot;
     return l.fence() != 0 ? out << ", fence " << l.fence() : out;
 }
 
@@ -90,7 +98,7 @@ lease_token lease::token() const {
     if (share_->released || (over() && !data->detached)) throw_error(errc::lease_released);
     auto const& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
     auto const text = tenure.token_text(data->lock->engine().holder_label());
-    return {.value = std::string(text.view()), .fence = fence()};
+    return {.value = std::string(text.view()), .fence = fence(), .slot = slot()};
 }
 
 detail::lease_ref lease::checked_writer() const {

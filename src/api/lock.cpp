@@ -20,6 +20,10 @@ lock_access lock::access() const noexcept {
     return state_ ? state_->access() : lock_access::exclusive;
 }
 
+unsigned lock::permits() const noexcept {
+    return state_ ? state_->permits() : 0;
+}
+
 lock_options const& lock::options() const noexcept {
     static lock_options const defaults;
     return state_ ? state_->options() : defaults;

@@ -23,7 +23,8 @@ std::string quoted(std::string_view key);
 /// @throws system_error  errc::invalid_options; what() names the option, its value and its range.
 void check(client_options const&);
 void check(lock_options const&, std::chrono::milliseconds max_ttl);
-void check(lease_token const&);
+/// `access`: of the lock that takes it over.
+void check(lease_token const&, lock_access);
 void check(list_options const&);
 /// @throws system_error  errc::invalid_key; what() shows the key.
 void check_key(std::string_view prefix, std::string_view key);

@@ -167,7 +167,7 @@ void check_ttl(std::chrono::milliseconds ttl, std::chrono::milliseconds max_ttl)
     check_range("ttl", ttl, min_ttl, max_ttl);
 }
 
-void check(lease_token const& token) {
+void check(lease_token const& token, lock_access access) {
     if (token.value.empty() || token.value.size() > max_token_size) {
         reject(errc::invalid_options, "the token has " + std::to_string(token.value.size()) +
                                           " bytes, outside 1 to " + std::to_string(max_token_size));
@@ -175,6 +175,16 @@ void check(lease_token const& token) {
     if (token.fence != 0 && !protocol::is_fence_count(protocol::number_of(token.fence))) {
         reject(errc::invalid_options,
                "no lease has the fence " + std::to_string(token.fence) + " of the token");
+    }
+    if (access == lock_access::permit && !token.slot)
+        reject(errc::invalid_options, "the token has no slot, and the lock is a semaphore");
+    if (access != lock_access::permit && token.slot) {
+        reject(errc::invalid_options, "the token has the slot " + std::to_string(*token.slot) +
+                                          ", and the lock is no semaphore");
+    }
+    if (token.slot && *token.slot >= max_permits) {
+        reject(errc::invalid_options,
+               "no lease has the slot " + std::to_string(*token.slot) + " of the token");
     }
 }
 

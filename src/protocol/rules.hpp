@@ -50,6 +50,9 @@ struct redlock_rules {
     /// have extended first. Before that, another client may be the rightful owner.
     static constexpr bool may_heal(bool extension_won) { return extension_won; }
 
+    /// True if a permit is won only when a quorum has given its token the same slot.
+    static constexpr bool counts_by_slot() { return true; }
+
     /// True if a tenure is won only when a quorum holds its number. A quorum of grants is then not
     /// enough.
     static constexpr bool levels() { return true; }

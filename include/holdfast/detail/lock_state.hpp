@@ -34,6 +34,7 @@ struct lock_settings {
     /// The client calls the handlers of acquires in place, if they have its executor.
     bool calls_in_place = false;
     lock_access access = lock_access::exclusive;
+    std::uint16_t permits = 0; ///< of a semaphore
     mutable std::atomic<std::uint32_t> references{0};
 };
 
@@ -68,6 +69,8 @@ public:
     lock_options const& options() const noexcept { return settings_->options; }
     bool calls_in_place() const noexcept { return settings_->calls_in_place; }
     lock_access access() const noexcept { return settings_->access; }
+    /// Zero if it is no semaphore.
+    std::uint16_t permits() const noexcept { return settings_->permits; }
     /// With the client's prefix. Of a lock on several keys: their common name.
     std::string_view key() const noexcept {
         return {reinterpret_cast<char const*>(this + 1) + key_count_ * sizeof(std::string_view),

@@ -1,6 +1,7 @@
 // The rounds that win a key for a tenure. The tenure asks all instances at once, or the arbiter
-// first and then the others. A last round, the raise, is for instances that hold a smaller number
-// than the tenure.
+// first and then the others. A permit may need a second round, for a quorum on one slot
+// (permit_slot.hpp). A last round, the raise, is for instances that hold a smaller number than the
+// tenure.
 //
 //     begin_all() ----------------------> voting --------------------> granted, with the number
 //                                         ^    |                         ^
@@ -14,6 +15,7 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/tenure/permit_slot.hpp"
 #include "protocol/tenure/round_trips.hpp"
 #include "protocol/tenure/tally.hpp"
 #include "protocol/tenure/tenure_number.hpp"
@@ -35,43 +37,52 @@ public:
     using number_type = tenure_number<Rules>;
 
     explicit acquisition(unsigned configured)
-        : configured_(static_cast<std::uint8_t>(configured)) {}
+        : votes_(configured, 0, {}) {}
 
     /// `repeats`: how often the instances that said no are asked again, if too many did. For a key
     /// that is reserved: the last holder may have released it at the arbiter first.
     tenure_action begin_all(time_point now, instance_set reachable, unsigned repeats = 0) {
         asked_ = now;
-        repeats_ = static_cast<std::uint8_t>(repeats);
+        repeats_ = repeats & 63U;
         votes_ = round(reachable, reachable);
         if (votes_.impossible()) return {.effect = effect::no_quorum};
         return {.acquire = reachable};
     }
     tenure_action begin_at_arbiter(time_point now, unsigned arbiter) {
         asked_ = now;
-        contending_ = true;
-        arbiter_ = instance_set::only(arbiter);
-        votes_ = tally(configured_, Rules::quorum(configured_, configured_), arbiter_);
-        return {.contend = arbiter_};
+        contending_ = 1;
+        arbiter_ = static_cast<std::uint8_t>(arbiter);
+        auto const all = votes_.configured();
+        votes_ = tally(all, Rules::quorum(all, all), instance_set::only(arbiter));
+        return {.contend = instance_set::only(arbiter)};
     }
     tenure_action ask_others(time_point now, instance_set reachable) {
-        assert(contending_);
+        assert(contending());
         asked_ = now;
-        contending_ = false;
-        votes_ = round(reachable, reachable | arbiter_);
-        arbiter_.for_each([this](unsigned i) { votes_.count(i, verdict::yes); });
+        contending_ = 0;
+        auto const arbiter = instance_set::only(arbiter_);
+        votes_ = round(reachable, reachable | arbiter);
+        votes_.count(arbiter_, verdict::yes);
         // If the arbiter is the only instance, it is a quorum, and holds the number that it gave.
         if (votes_.won()) return {.effect = effect::won};
         if (votes_.impossible()) return {.effect = effect::no_quorum};
-        return {.acquire = reachable - arbiter_};
+        return {.acquire = reachable - arbiter};
     }
 
-    /// `counted`: the instance's counter, which a grant returns if the tenure has a number.
-    tenure_action arbiter_answer(unsigned instance, verdict v, number_type& number,
-                                 std::uint64_t counted) {
+    /// What the answer of an instance has beside its verdict, and what of the tenure it concerns.
+    struct grant {
+        number_type& number;
+        std::uint64_t counted; ///< the instance's counter, if the tenure has a number
+        permit_slot& slot;
+        unsigned given; ///< the slot that the instance has given
+    };
+
+    tenure_action arbiter_answer(unsigned instance, verdict v, grant const& g) {
         votes_.count(instance, v);
         switch (v) {
         case verdict::yes:
-            if (number.requested()) number.count(instance, counted);
+            g.slot.name(g.given);
+            if (g.number.requested()) g.number.count(instance, g.counted);
             return {.effect = effect::arbiter_won};
         case verdict::no:
             return {.effect = effect::arbiter_refused};
@@ -85,15 +96,21 @@ public:
     }
 
     template <class Clock>
-    tenure_action vote(unsigned instance, verdict v, Clock&& clock, number_type& number,
-                       std::uint64_t counted) {
-        if (!votes_.count(instance, v)) return {};
-        if (v != verdict::yes) {
-            auto const a = evaluate();
-            return a.effect == effect::contended && repeats_ > 0 ? repeat(clock()) : a;
+    tenure_action vote(unsigned instance, verdict v, Clock&& clock, grant const& g) {
+        if (!votes_.pending().contains(instance)) return {};
+        auto& number = g.number;
+        if (v == verdict::yes) v = slots_.template judge<Rules>(instance, g.given, g.slot);
+        votes_.count(instance, v);
+        auto lifted = false;
+        auto const of_rival = v == verdict::other && !number.raising();
+        if (v == verdict::yes || of_rival)
+            lifted = number.requested() && number.count(instance, g.counted);
+        if (of_rival) {
+            number.lost(instance);
+            slots_.change(votes_, g.slot).for_each([&](unsigned i) { number.lost(i); });
         }
-        auto const lifted = number.requested() && number.count(instance, counted);
-        if (!votes_.won() && !number.raising()) return evaluate();
+        auto const granted = v == verdict::yes || (of_rival && votes_.won());
+        if (!granted || (!votes_.won() && !number.raising())) return evaluate(clock, g);
         if (!number.requested() || !Rules::levels()) return {.effect = effect::won};
         return level(lifted, instance, clock, number);
     }
@@ -114,11 +131,15 @@ public:
 
     /// True once after an answer that began a raise of all granting instances with a smaller
     /// number.
-    bool began_raise() { return std::exchange(began_raise_, false); }
+    bool began_raise() {
+        auto const began = began_raise_ != 0;
+        began_raise_ = 0;
+        return began;
+    }
 
     /// True if the arbiter was asked before the other instances.
-    bool had_arbiter() const { return !arbiter_.empty(); }
-    bool contending() const { return contending_; }
+    bool had_arbiter() const { return arbiter_ != none; }
+    bool contending() const { return contending_ != 0; }
     tally const& votes() const { return votes_; }
 
     /// The time from which the missing answers are late. The machine does not wait for them any
@@ -131,23 +152,48 @@ public:
     time_point patience_ends(round_trips const& usual, number_type const& number) const {
         auto const quorum = votes_.quorum();
         // A late arbiter is given up only if the other instances can be a quorum without it.
-        if (contending_) {
-            if (configured_ <= quorum || votes_.pending().empty()) return time_point::max();
+        if (contending()) {
+            if (votes_.configured() <= quorum || votes_.pending().empty()) return time_point::max();
             // An arbiter that was late already when it was asked gets its usual time too, because
             // then all other instances were late.
-            auto longest = duration::zero();
-            arbiter_.for_each([&](unsigned i) { longest = usual[i].usual(); });
-            return asked_ + longest;
+            return asked_ + usual[arbiter_].usual();
         }
-        if (votes_.no().empty() || !votes_.has_verdict()) return time_point::max();
+        if (votes_.lacking().empty() || !votes_.has_verdict()) return time_point::max();
         auto const sure = number.raising() ? votes_.yes() & number.holders() : votes_.yes();
         auto const awaited = votes_.pending() | (votes_.yes() - sure);
         return late_from(usual, asked_, awaited, quorum - sure.size());
     }
+    /// The answers are late. A second round does without them.
+    tenure_action late(time_point now, number_type const& number, permit_slot& slot) {
+        if (contending()) return {.effect = effect::arbiter_failed};
+        if (may_ask_again(number, slot) && slot_votes::granted(votes_) >= votes_.quorum())
+            return begin_second_round(now, slot);
+        return {.effect = effect::contended};
+    }
 
 private:
+    static constexpr std::uint8_t none = 0xff;
+
     tally round(instance_set reachable, instance_set asked) const {
-        return tally(configured_, Rules::quorum(configured_, reachable.size()), asked);
+        return new_tally<Rules>(votes_.configured(), reachable, asked);
+    }
+
+    bool may_ask_again(number_type const& number, permit_slot const& slot) const {
+        return !number.raising() && slot_votes::may_ask_again(votes_, slot);
+    }
+    tenure_action begin_second_round(time_point now, permit_slot& slot) {
+        asked_ = now;
+        return {.acquire = slot_votes::ask_again(votes_, slot)};
+    }
+
+    template <class Clock>
+    tenure_action evaluate(Clock&& clock, grant const& g) {
+        if (votes_.impossible() && may_ask_again(g.number, g.slot)) {
+            if (slot_votes::granted(votes_) < votes_.quorum()) return {};
+            return begin_second_round(clock(), g.slot);
+        }
+        auto const a = evaluate();
+        return a.effect == effect::contended && repeats_ > 0 ? repeat(clock()) : a;
     }
 
     // If the votes for and against are together a quorum, the key is contended. If too few
@@ -178,19 +224,20 @@ private:
         repeats_ = 0;
         if (number.begin_raising() || lifted) {
             behind = votes_.yes();
-            began_raise_ = true;
+            began_raise_ = 1;
         }
         asked_ = clock();
         return {.raise = behind - number.holders()};
     }
 
+    // Without padding: each lease has room for it.
     time_point asked_{}; ///< when the round, or its last raise, was sent
     tally votes_;
-    instance_set arbiter_;
-    std::uint8_t configured_;
-    std::uint8_t repeats_ = 0;
-    bool contending_ = false;
-    bool began_raise_ = false;
+    [[no_unique_address]] slot_votes slots_;
+    std::uint8_t arbiter_ = none;
+    std::uint8_t repeats_ : 6 = 0;
+    std::uint8_t contending_ : 1 = 0;
+    std::uint8_t began_raise_ : 1 = 0;
 };
 
 } // namespace holdfast::protocol

@@ -28,6 +28,7 @@
 #include "protocol/messages.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tenure/key_presence.hpp"
+#include "protocol/tenure/permit_slot.hpp"
 #include "protocol/tenure/round_trips.hpp"
 #include "protocol/tenure/tally.hpp"
 #include "protocol/tenure/tenure_number.hpp"
@@ -60,6 +61,10 @@ public:
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
     void of_several_keys() { presence_.of_several_keys(); }
+    /// Of a permit: instances search for a free slot from here on.
+    void search_from(unsigned slot) { slot_.start_at(slot); }
+    /// The permit was won elsewhere, with this slot. To be called before the first round.
+    void adopt_slot(unsigned slot) { slot_.adopt(slot); }
     /// The tenure was won elsewhere, with this number (0: none). To be called when it is held. Any
     /// instance may have the key, or get it late: it was not asked, or has denied the key before.
     void adopt(std::uint64_t number) {
@@ -130,11 +135,11 @@ public:
 
     /// An instance answered, or is known not to answer. `round` is the round_number() at which an
     /// extend or raise command was sent; for other commands it is ignored. `now` is a time point,
-    /// or a function that reads the clock: most answers need none. `number`: of a grant's fence.
+    /// or a function that reads the clock: most answers need none. `number`, `slot`: of a grant.
     template <class Now>
     tenure_action answer(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
-                         std::uint64_t number = 0) {
-        return checked(evaluate(c, round, instance, v, now, number));
+                         std::uint64_t number = 0, unsigned slot = 0) {
+        return checked(evaluate(c, round, instance, v, now, {number_, number, slot_, slot}));
     }
 
     /// Time has passed. Call at wake(), or later.
@@ -189,6 +194,7 @@ public:
     std::uint64_t number() const { return number_.value(); }
     /// The number that goes with a command that is sent now.
     std::uint64_t asks_for(command c) const { return number_.for_command(c); }
+    permit_slot slot() const { return slot_; }
     /// The end of the lease.
     time_point deadline() const { return validity_.deadline(); }
     /// How long before deadline() the holder hears of a loss.
@@ -208,8 +214,7 @@ public:
 
 private:
     tally new_round(instance_set reachable, instance_set asked) const {
-        auto const configured = presence_.configured();
-        return tally(configured, Rules::quorum(configured, reachable.size()), asked);
+        return new_tally<Rules>(presence_.configured(), reachable, asked);
     }
 
     /// A tenure that is released, or over, never sets a key again.
@@ -218,14 +223,16 @@ private:
         return a;
     }
 
+    using grant = typename acquisition<Rules>::grant;
+
     template <class Now>
     tenure_action evaluate(command c, std::uint32_t round, unsigned instance, verdict v, Now now,
-                           std::uint64_t number) {
+                           grant const& g) {
         switch (c) {
         case command::acquire:
-            return acquire_answer(instance, v, now, number);
+            return acquire_answer(instance, v, now, g);
         case command::contend:
-            return contend_answer(instance, v, now, number);
+            return contend_answer(instance, v, now, g);
         case command::raise:
             return raise_answer(round, instance, v, now);
         case command::extend:
@@ -244,11 +251,8 @@ private:
         switch (phase_) {
         case tenure_phase::acquiring:
             if (now >= validity_.key_deadline()) return conclude({.effect = too_slow()}, now);
-            if (now >= patience_ends()) {
-                auto const contending = round_.acquiring().contending();
-                return conclude({.effect = contending ? effect::arbiter_failed : effect::contended},
-                                now);
-            }
+            if (now >= patience_ends())
+                return conclude(round_.acquiring().late(now, number_, slot_), now);
             break;
         case tenure_phase::held:
             if (auto const gone = expire(now)) return *gone;
@@ -276,13 +280,13 @@ private:
     //
 
     template <class Now>
-    tenure_action acquire_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
+    tenure_action acquire_answer(unsigned instance, verdict v, Now now, grant const& g) {
         // A release also takes our token out of the line, if the key was not reserved after all.
         opposed_ = opposed_ || v == verdict::no;
         if (sets_no_key(v) && !reserved_) presence_.deny(instance);
-        if (phase_ != tenure_phase::acquiring) return {};
+        if (phase_ != tenure_phase::acquiring) return late_grant(instance, v, g.given);
         auto const clock = [&] { return usual_ != nullptr ? read_time(now) : time_point{}; };
-        auto const a = round_.acquiring().vote(instance, v, clock, number_, number);
+        auto const a = round_.acquiring().vote(instance, v, clock, g);
         if (round_.acquiring().began_raise()) ++round_number_;
         return conclude(a, now);
     }
@@ -296,10 +300,17 @@ private:
     }
 
     template <class Now>
-    tenure_action contend_answer(unsigned instance, verdict v, Now now, std::uint64_t number) {
+    tenure_action contend_answer(unsigned instance, verdict v, Now now, grant const& g) {
         if (sets_no_key(v)) presence_.deny(instance);
-        if (phase_ != tenure_phase::acquiring) return {};
-        return conclude(round_.acquiring().arbiter_answer(instance, v, number_, number), now);
+        if (phase_ != tenure_phase::acquiring) return late_grant(instance, v, g.given);
+        return conclude(round_.acquiring().arbiter_answer(instance, v, g), now);
+    }
+
+    /// A permit is held, and an instance has given it another slot. It is asked for ours.
+    tenure_action late_grant(unsigned instance, verdict v, unsigned given) {
+        auto const differs = v == verdict::yes && given != slot_.value();
+        if (phase_ != tenure_phase::held || !differs) return {};
+        return {.heal = presence_.heal(instance_set::only(instance))};
     }
 
     /// The consequences of an action of the acquisition.
@@ -313,6 +324,8 @@ private:
         case effect::won:
             if (!validity_.confirm(read_time(now))) return conclude({.effect = too_slow()}, now);
             phase_ = tenure_phase::held;
+            slot_.fix();
+            a.heal = presence_.heal(round_.acquiring().votes().other());
             return a;
         default:
             phase_ = tenure_phase::over;
@@ -339,8 +352,8 @@ private:
         tenure_action a;
         // After a round that was won, an instance that has lost the key gets it back, even if its
         // answer comes later.
-        if (v == verdict::no && round->may_heal())
-            a.heal = presence_.heal(instance_set::only(instance));
+        auto const lacks = v == verdict::no || v == verdict::other;
+        if (lacks && round->may_heal()) a.heal = presence_.heal(instance_set::only(instance));
         if (!round->count(instance, v)) return a;
         auto const decided_at = read_time(now);
         if (!Rules::may_extend(decided_at, validity_.loss_time())) return lose(decided_at);
@@ -348,7 +361,7 @@ private:
         switch (round->decide()) {
         case state::won:
             validity_.confirm_extension(decided_at);
-            a.heal = a.heal | presence_.heal(round->votes().no());
+            a.heal = a.heal | presence_.heal(round->votes().lacking());
             a.effect = effect::extended;
             break;
         case state::denied:
@@ -414,27 +427,14 @@ private:
         return result;
     }
 
-    /// The time from which the missing answers are late. The machine does not wait for them any
-    /// longer.
     time_point patience_ends() const {
-        if (usual_ == nullptr) return time_point::max();
-        switch (phase_) {
-        case tenure_phase::acquiring:
-            return round_.acquiring().patience_ends(*usual_, number_);
-        case tenure_phase::releasing:
-            return round_.releasing().patience_ends(*usual_, presence_);
-        case tenure_phase::over:
-            return round_.inspection_patience_ends(*usual_);
-        case tenure_phase::held:
-        case tenure_phase::ending:
-            break;
-        }
-        return time_point::max();
+        return round_.patience_ends(phase_, usual_, presence_, number_);
     }
 
     // Ordered so that there is no padding: each lease has a tenure.
     validity<Rules> validity_;
-    tenure_number<Rules> number_;
+    [[no_unique_address]] tenure_number<Rules> number_;
+    permit_slot slot_;
     round_trips const* usual_ = nullptr;
     [[no_unique_address]] key_presence presence_;
     tenure_phase phase_ = tenure_phase::acquiring;

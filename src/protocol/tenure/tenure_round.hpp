@@ -9,6 +9,7 @@
 #include "protocol/tenure/key_presence.hpp"
 #include "protocol/tenure/round_trips.hpp"
 #include "protocol/tenure/tally.hpp"
+#include "protocol/tenure/tenure_number.hpp"
 #include "protocol/tenure/tenure_values.hpp"
 #include "protocol/time.hpp"
 
@@ -198,12 +199,28 @@ public:
         auto const* const i = std::get_if<inspection_round>(&round_);
         return i == nullptr || i->asking.complete();
     }
-    time_point inspection_patience_ends(round_trips const& usual) const {
-        auto const* const i = std::get_if<inspection_round>(&round_);
-        return i != nullptr ? i->asking.patience_ends(usual) : time_point::max();
-    }
     void give_up_inspection() {
         if (auto* const i = std::get_if<inspection_round>(&round_)) i->asking.give_up();
+    }
+
+    /// The time from which the missing answers are late. The machine does not wait for them any
+    /// longer.
+    time_point patience_ends(tenure_phase phase, round_trips const* usual, key_presence const& key,
+                             tenure_number<Rules> const& number) const {
+        auto const* const asking = std::get_if<inspection_round>(&round_);
+        if (usual == nullptr) return time_point::max();
+        switch (phase) {
+        case tenure_phase::acquiring:
+            return acquiring().patience_ends(*usual, number);
+        case tenure_phase::releasing:
+            return releasing().patience_ends(*usual, key);
+        case tenure_phase::over:
+            return asking ? asking->asking.patience_ends(*usual) : time_point::max();
+        case tenure_phase::held:
+        case tenure_phase::ending:
+            break;
+        }
+        return time_point::max();
     }
 
     tally const& votes() const {

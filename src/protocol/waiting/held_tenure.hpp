@@ -3,6 +3,9 @@
 // When a lease ends, the tenure may serve the next waiter: a hand-over. A tenure of readers serves
 // the readers right behind its first one, and for a while those that come later, all at one time.
 // So none of these leases costs a request.
+//
+// A permit of a semaphore does not occupy the queue: others may be free. The queue goes on without
+// it, and a permit that is given back may serve the first waiter.
 #ifndef HOLDFAST_PROTOCOL_HELD_TENURE_HPP
 #define HOLDFAST_PROTOCOL_HELD_TENURE_HPP
 
@@ -26,6 +29,7 @@ struct attempt {
                 .alone = w.alone,
                 .writes = w.writes,
                 .notes = w.notes,
+                .permits = w.permits,
                 .begun = now};
     }
     static attempt of(folded_queue const& f) {
@@ -36,17 +40,21 @@ struct attempt {
     }
     /// Whether the tenure has all that `w` asks for.
     bool suits(waiter const& w) const {
-        return w.shared == shared && w.writes == writes && w.ttl <= ttl && (fenced || !w.fenced);
+        return w.shared == shared && w.writes == writes && w.permits == permits && w.ttl <= ttl &&
+               (fenced || !w.fenced);
     }
     /// Whether the try serves `w`.
     bool serves(waiter const& w) const {
         return adopts || w.adopts ? adopts && made_for == &w : suits(w);
     }
 
-    /// Whether a refusal tells the time to live of the key, and not of a reader or of a note.
-    bool hears_expiry() const { return !shared && !writes; }
+    /// Whether a refusal tells the time to live of the key, and not of a reader, a note or a
+    /// permit.
+    bool hears_expiry() const { return !shared && !writes && permits == 0; }
     /// Whether `w` waits for what this try has found in the way.
-    bool asks_as(waiter const& w) const { return w.shared == shared && w.notes == notes; }
+    bool asks_as(waiter const& w) const {
+        return w.shared == shared && w.notes == notes && w.permits == permits;
+    }
 
     waiter const* made_for = nullptr; ///< compared only, and only while it waits
     duration ttl{};
@@ -58,7 +66,17 @@ struct attempt {
     bool alone = false;    ///< its tenure serves no other reader
     bool writes = false;   ///< it is a writer's
     bool notes = false;    ///< it is a writer's that tells readers
+    unsigned permits = 0;  ///< of the semaphore: see waiter
     time_point begun{};
+};
+
+/// A permit whose lease ends.
+struct returned_permit {
+    unsigned slot;
+    duration ttl, left; ///< of its tenure
+    bool fenced;
+    unsigned leases;      ///< that the tenure has served
+    duration won_in, age; ///< of the tenure
 };
 
 template <class Rules>
@@ -69,12 +87,27 @@ public:
     held_tenure& operator=(held_tenure&&) noexcept = default;
 
     bool held() const { return phase_ == queue_phase::held; }
+    /// True if the queue goes on without the tenure that it holds.
+    bool parts() const {
+        return try_.permits != 0 || (!empty() && try_.shared && (front().waits || front().shared));
+    }
+    /// True if `w` is a reader, and so are those that have the key.
+    bool is_fellow(waiter const& w) const { return held() && try_.shared && w.shared; }
+    /// True if a try for a permit is under way, and `w` wants one, too: there may be several.
+    bool tries_beside(waiter const& w) const {
+        return phase_ == queue_phase::trying && w.permits != 0 && try_.permits != 0;
+    }
+    /// True if a waiter has to be refused, because somebody else has the key. Those who want a
+    /// permit at once also stand behind others, as there may be several.
+    bool refuses() const {
+        return try_.permits != 0 ? has_impatient() : !empty() && front().is_refused();
+    }
     /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
     /// the tenure.
     bool hands_over(time_point now, duration left, duration ttl, unsigned limit,
                     duration longest) const {
         return held() && !empty() && may_try() && front().ttl <= ttl && !try_.shared &&
-               !front().shared && front().writes == try_.writes &&
+               !front().shared && front().writes == try_.writes && front().permits == 0 &&
                (try_.fenced ? leases_ < exclusive_leases_per_number : !front().fenced) &&
                Rules::may_hand_over(leases_, limit, held_since_ - try_.begun, now - held_since_,
                                     longest) &&
@@ -110,6 +143,16 @@ public:
         try_ = other;
         return true;
     }
+    /// True if the first waiter gets a lease of this permit. It may have asked the instances, and
+    /// they go on for the next waiter.
+    bool takes(returned_permit const& p, unsigned limit, duration longest) const {
+        return !empty() && may_try() && front().permits > p.slot && !front().adopts &&
+               front().ttl <= p.ttl &&
+               (p.fenced ? p.leases < exclusive_leases_per_number : !front().fenced) &&
+               Rules::may_hand_over(p.leases, limit, p.won_in, p.age, longest) &&
+               Rules::suffices(p.left, front().ttl, front().renewed);
+    }
+    waiter& take() { return pop(); }
     /// The waiter that gets the next lease.
     waiter& hand_over() {
         ++leases_;

@@ -8,7 +8,7 @@
 //                  -> to inspect      contended() by all, and the reason is not known
 //   to inspect     -> inspecting      inspect
 //   inspecting     -> waiting         inspected()
-//   held           -> ready           part: the readers that have the key go on without the queue
+//   held           -> ready           part: readers, or a permit, go on without the queue
 //                  -> standing back   released(), while other processes may want the key
 //                  -> ready           lost(), or released() otherwise
 //                  -> (folded)        fold: no acquire waits, and there is nothing to remember
@@ -50,11 +50,11 @@ enum class queue_effect : std::uint8_t {
                   ///< line; then call try_begun()
     inspect,      ///< inspect the refusing instances; at the end call inspected()
     listen,       ///< ask the arbiter among candidates() for a push; then call listening()
-    refuse,       ///< front() does not wait: report that the key is held, and call leave()
+    refuse,       ///< to_refuse() does not wait: report that the key is held, and call leave()
     cancel_try,   ///< cancel the tenure that was begun
     fold,         ///< held, and no waiter is left: the driver may keep folded() alone, and destroy
                   ///< the queue
-    part,         ///< held, and the tenure is of readers: it goes on without the queue
+    part,         ///< held, and the tenure is of readers or a permit: it goes on without the queue
     forget,       ///< no waiter is left: destroy the queue
 };
 

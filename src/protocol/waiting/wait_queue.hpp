@@ -56,10 +56,10 @@ public:
     /// False if `w` does not wait (try_acquire), and this process has the key or wants it. A waiter
     /// that adopts a tenure goes first: it proves that nobody else can have the key.
     [[nodiscard]] bool join(waiter& w) {
-        auto const fellow = phase_ == phase::held && try_.shared && w.shared;
+        auto const fellow = this->is_fellow(w);
         auto const free = phase_ == phase::ready || phase_ == phase::standing_back || fellow;
-        if (w.adopts ? phase_ == phase::held && !fellow : !w.waits && (!free || !empty()))
-            return false;
+        auto const busy = !w.waits && !this->tries_beside(w) && (!free || !empty());
+        if (w.adopts ? held() && !fellow : busy) return false;
         this->add(w);
         return true;
     }
@@ -88,11 +88,11 @@ public:
             case phase::inspecting:
                 return {};
             case phase::held: // an adoption may have overtaken tries that do not wait
-                if (empty()) return {.effect = is_plain() ? effect::fold : effect::none};
-                if (try_.shared && (front().waits || front().shared)) {
+                if (this->parts()) {
                     phase_ = phase::ready;
                     return {.effect = effect::part};
                 }
+                if (empty()) return {.effect = is_plain() ? effect::fold : effect::none};
                 if (front().waits) return {};
                 return {.effect = effect::refuse};
             case phase::waiting:
@@ -100,7 +100,7 @@ public:
                     failed();
                     break;
                 }
-                if (!empty() && front().is_refused()) return {.effect = effect::refuse};
+                if (this->refuses()) return {.effect = effect::refuse};
                 // A reader does not wait for what a writer has found in the way.
                 if (now < wake_ && !empty() && !front().adopts && try_.asks_as(front())) {
                     auto const tracking = awaits_ == awaits::push ? tracker_.next(now, reachable)
@@ -244,7 +244,7 @@ public:
     /// servers are not at fault, and another try follows. False if front() must be notified.
     [[nodiscard]] bool overslept(time_point now, time_point deadline) {
         if (!Rules::excuses(now - deadline, try_.ttl, excused_)) return false;
-        if (!front().waits && std::exchange(front().again, true)) return false;
+        if (!front().waits && !front().tries_again()) return false;
         failed();
         return excused_ = true;
     }
@@ -351,7 +351,7 @@ public:
     /// The tenure is released. `opposed`: other clients had votes already when it was won.
     void released(time_point now, bool opposed = false) {
         phase_ = phase::ready;
-        if (try_.shared) return;
+        if (try_.shared || try_.permits != 0) return;
         if (line_.fair() && !empty()) rivals_.contest(); // the next try joins the line
         if (line_.fair()) return;
         auto const others = rivals_.contested() || opposed || yields_ > duration::zero();

@@ -23,21 +23,28 @@ struct waiter : waiter_hook {
     using short_duration = std::chrono::duration<std::int32_t, std::milli>;
 
     short_duration ttl{};
-    std::uint16_t handovers = 0; ///< adopts: the leases of that tenure before this one
-    bool renewed : 1 = true;     ///< whether its lease will be extended
-    bool fenced : 1 = false;     ///< whether its lease is to have a fence
-    bool waits : 1 = true;       ///< if not, the waiter is refused at once when the key is held
-    bool stays : 1 = false;      ///< waits through an outage
-    bool shared : 1 = false;     ///< a reader: has the key together with other readers
-    bool alone : 1 = false;      ///< a reader whose tenure serves no other reader
-    bool writes : 1 = false;     ///< a writer of a read-write lock: its commands are of their own
-    bool notes : 1 = false;      ///< a writer whose refused tries tell readers that it waits
-    bool again = false; ///< a waiter that does not wait has had its second try: see overslept()
+    std::uint32_t handovers : 7 = 0; ///< adopts: the leases of that tenure before this one
+    std::uint32_t permits : 14 = 0;  ///< of its semaphore; zero for another lock
+    bool renewed : 1 = true;         ///< whether its lease will be extended
+    bool fenced : 1 = false;         ///< whether its lease is to have a fence
+    bool waits : 1 = true;           ///< if not, it is refused at once when the key is held
+    bool stays : 1 = false;          ///< waits through an outage
+    bool shared : 1 = false;         ///< a reader: has the key together with other readers
+    bool alone : 1 = false;          ///< a reader whose tenure serves no other reader
+    bool writes : 1 = false;         ///< a writer of a read-write lock: its commands are of its own
+    bool notes : 1 = false;          ///< a writer whose refused tries tell readers that it waits
+    bool again : 1 = false;  ///< it does not wait, and has had its second try: see overslept()
     bool adopts : 1 = false; ///< takes over a tenure that another client has won
     /// A whole number of milliseconds, as all ttls.
     void set_ttl(duration t) { ttl = std::chrono::duration_cast<short_duration>(t); }
     /// When somebody else has the key.
     bool is_refused() const { return !waits && !adopts; }
+    /// Gives it a second try, once. False if it has had that.
+    bool tries_again() {
+        auto const may = !again;
+        again = true;
+        return may;
+    }
 };
 
 using waiter_list = boost::intrusive::list<waiter, boost::intrusive::base_hook<waiter_hook>,
@@ -53,6 +60,7 @@ public:
     /// `w` was cancelled, timed out, refused or has failed.
     void leave(waiter& w) {
         if (w.notes) --noting_;
+        if (w.is_refused()) --impatient_;
         waiters_.erase(waiters_.iterator_to(w));
     }
     /// Removes all waiters, and notifies none of them.
@@ -60,6 +68,14 @@ public:
     /// True if one of them is a writer that has told readers, or will tell them.
     bool has_writers() const { return noting_ > 0; }
     bool empty() const { return waiters_.empty(); }
+    /// The waiter that is refused when the key is held: one that does not wait, or the first.
+    waiter& to_refuse() {
+        auto const found = front().waits && impatient_ > 0
+                               ? std::find_if(waiters_.begin(), waiters_.end(),
+                                              [](waiter const& w) { return w.is_refused(); })
+                               : waiters_.begin();
+        return *found;
+    }
     /// False: others have the next turn for one of the keys (key_line.hpp), so the first waiter
     /// must wait, and a tenure is not handed over.
     void may_try(bool may) { may_try_ = may; }
@@ -79,6 +95,7 @@ protected:
 
     void add(waiter& w) {
         if (w.notes) ++noting_;
+        if (w.is_refused()) ++impatient_;
         auto const behind = [](waiter const& other) { return !other.adopts; };
         waiters_.insert(
             w.adopts ? std::find_if(waiters_.begin(), waiters_.end(), behind) : waiters_.end(), w);
@@ -89,10 +106,12 @@ protected:
         return w;
     }
     bool take_has_keys() { return std::exchange(has_keys_, false); }
+    bool has_impatient() const { return impatient_ > 0; }
 
 private:
     waiter_list waiters_;
     unsigned noting_ = 0;
+    unsigned impatient_ = 0; ///< how many of them do not wait
     bool may_try_ = true;
     bool has_keys_ = false;
 };

@@ -85,8 +85,8 @@ bool acquirer::admit(operation& op) {
     auto const* const adopted = call.adopted();
     op.adopts = adopted != nullptr;
     op.fenced = adopted != nullptr ? adopted->fence != 0 : options.fencing;
-    op.handovers =
-        static_cast<std::uint16_t>(adopted != nullptr ? protocol::handovers_of(adopted->fence) : 0);
+    op.handovers = (adopted != nullptr ? protocol::handovers_of(adopted->fence) : 0) & 0x7fU;
+    op.permits = call.lock->permits() & 0x3fffU;
     op.waits = limit > std::chrono::nanoseconds::zero();
     op.stays = op.waits && !op.adopts && options.on_outage == outage_policy::wait;
     op.again = false;
@@ -124,7 +124,9 @@ void acquirer::join(operation& op, active_queue& q) {
     auto const first = q.machine.empty() && !q.machine.held() && q.machine.may_try();
     auto const now = call.started();
     auto const outage = q.machine.failed_outage_tries() != 0 && !q.machine.empty();
-    if (outage && !op.stays && !op.adopts) {
+    if (op.adopts && op.permits != 0 && holds_permit(op)) {
+        fail(op, errc::contended);
+    } else if (outage && !op.stays && !op.adopts) {
         fail(op, common_cause(q.round, instances_.causes()));
     } else if (!q.machine.join(op)) {
         fail(op, errc::contended);
@@ -297,7 +299,7 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
             listen(q);
             break;
         case effect::refuse:
-            leave(q.front(), errc::contended);
+            leave(static_cast<operation&>(q.machine.to_refuse()), errc::contended);
             break;
         case effect::cancel_try:
             cancel_try(q);
@@ -310,7 +312,8 @@ bool acquirer::run(active_queue& q, lease_clock::time_point now) {
             schedule(q);
             return true;
         case effect::part:
-            q.parted = q.tenure;
+            if (q.tenure->shared) q.parted = q.tenure;
+            q.tenure->note_round_trip(q.machine.round_trip());
             q.detach();
             break;
         case effect::forget:

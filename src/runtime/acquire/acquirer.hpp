@@ -133,6 +133,7 @@ public:
     //
 
     active_queue* unfold(active_tenure&) override;
+    active_queue* queue_of(active_tenure const&) const override;
     void forget(active_tenure&) noexcept override;
     void keeps_places(operation&, active_queue&) noexcept override;
 
@@ -229,6 +230,9 @@ private:
     void withdraw(active_queue&) noexcept;
     void withdraw_after_win(active_queue&, active_tenure const&) noexcept;
     void withdraw(detail::lock_state_ptr const&, protocol::instance_set at) noexcept;
+
+    // Permits: acquirer_permits.cpp
+    bool holds_permit(operation const& adopting);
 
     // Locks on several keys: acquirer_sets.cpp
     void start_set(operation&);

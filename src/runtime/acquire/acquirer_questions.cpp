@@ -85,6 +85,9 @@ void acquirer::ask_to_push(active_queue& q, protocol::instance_set asked) {
         t.queue = &q;
         q.tracking = &t;
     }
+    // Whether a permit is free depends on the number of them.
+    if (!q.machine.empty() && q.machine.front().permits != 0)
+        q.tracking->lock = q.front().as<acquire_call>().lock;
     tenures_.send(*q.tracking, protocol::command::track, asked, round);
 }
 

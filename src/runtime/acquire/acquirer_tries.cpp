@@ -100,12 +100,13 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     if (at_arbiter && arbiter != q.in_line.instance) leave_line(q); // a token stands in one line
     // Read before the hint is made. So if the tenure is won, its hint was made within its ttl.
     auto const now = turn_.time();
-    std::uint64_t spread = 0;
+    std::uint64_t spread = 0, start = 0;
     active_tenure_ptr made;
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
         made = &tenures_.take();
-        if (call.lock->access() != lock_access::exclusive) random_.name_client();
+        if (op.shared || op.writes) random_.name_client();
+        if (op.permits != 0) start = random_.next_bits() % op.permits;
         op.adopts ? made->adopt_token(call.adopted()->value)
                   : made->set_token(token_of_try(q, how));
     });
@@ -119,6 +120,11 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     // No other client can need the votes that an adoption asks for, so it waits for late ones too.
     if (!op.adopts) t.machine.set_usual(instances_.round_trips());
     if (q.of_set) t.machine.of_several_keys();
+    if (op.permits != 0 && op.adopts) {
+        t.machine.adopt_slot(*call.adopted()->slot);
+    } else if (op.permits != 0) {
+        t.machine.search_from(static_cast<unsigned>(start));
+    }
     t.adopts = op.adopts;
     t.fair = q.machine.is_fair() && call.lock->access() == lock_access::exclusive;
     t.shared = op.shared;
@@ -158,6 +164,7 @@ operation& acquirer::take_winner(active_tenure& t) {
     if (winner.adopts) {
         t.machine.adopt(protocol::number_of(winner.as<acquire_call>().adopted()->fence));
         t.machine.set_usual(instances_.round_trips());
+        if (t.is_permit()) t.set_handovers(winner.handovers);
     }
     return winner;
 }
@@ -186,8 +193,10 @@ bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::comm
         if (q.noting) q.noted.insert(instance);
         if (a.obstacle != 0 && !q.machine.empty()) turn_of(q.front()).watched = a.obstacle - 1;
     }
+    // The reply to an extension, which proves an adopted permit, says no slot.
+    auto const slot = t.adopts ? t.machine.slot().value() : a.slot;
     auto const action = t.machine.answer(
-        c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number);
+        c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number, slot);
     if (action.empty()) {
         tenures_.schedule_if_late(t);
         return false;
@@ -301,7 +310,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
 /// Refused by some instances: the key is gone there, or somebody else has it.
 void acquirer::on_adoption_refused(active_tenure& t) {
     auto const& votes = t.machine.votes();
-    auto const lost = votes.no().size() > instances_.size() - votes.quorum();
+    auto const lost = votes.denied();
     fail_try(t, lost ? errc::lease_lost : common_cause(t.queue->round, instances_.causes()));
     t.queue->detach();
 }

@@ -46,7 +46,11 @@ redis::command_args active_tenure::describe(protocol::command c,
         s.number = machine.asks_for(c);
     }
     if (fair) describe_place(s);
-    if (lock->access() != lock_access::exclusive) describe_access(s, random);
+    if (is_permit()) {
+        describe_permit(s);
+    } else if (lock->access() != lock_access::exclusive) {
+        describe_access(s, random);
+    }
     if (s.keys = lock->keys(); !s.keys.empty() && queue != nullptr) describe_set(s, c);
     return s;
 }
@@ -63,6 +67,19 @@ void active_tenure::describe_access(redis::command_args& s,
     s.intent = random.client_name();
     s.waits = queue != nullptr && !queue->machine.empty() && queue->machine.front().waits;
     s.readers_turn = readers_turn_after(round_trip);
+}
+
+// A permit that was adopted may have a slot above the number of this client's lock.
+void active_tenure::describe_permit(redis::command_args& s) const noexcept {
+    auto const slot = machine.slot();
+    auto const value = static_cast<std::uint16_t>(slot.value());
+    s.permits = lock->permits();
+    if (slot.fixed()) {
+        s.slot = value;
+        s.permits = std::max<std::uint16_t>(s.permits, value + 1);
+    } else {
+        s.start = value;
+    }
 }
 
 void active_tenure::describe_place(redis::command_args& s) const noexcept {

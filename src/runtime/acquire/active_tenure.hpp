@@ -55,6 +55,9 @@ struct tenure_extras {
     round_record failures;       ///< the answers of the instances that did not extend or release
     std::string adopted_token;   ///< not changed as long as the tenure is in use
     std::vector<sharer> sharers; ///< of a tenure of readers
+    // Of a permit that has been handed on, or adopted:
+    unsigned handovers = 0; ///< its leases before the present one
+    lease_clock::time_point won{};
 };
 
 /// The kind of a lock on one key, as its access says.
@@ -96,6 +99,24 @@ public:
     }
     /// The leases that share a tenure of readers. Each knows its place.
     std::vector<sharer>& sharers() { return extras().sharers; }
+    /// Whether it is a permit. Once it is won, it goes on without its queue.
+    bool is_permit() const noexcept { return lock->access() == lock_access::permit; }
+    /// Whether it stands in the table of keys, by itself or by its queue.
+    bool has_key() const noexcept { return !shared && !is_permit(); }
+    /// Of a permit: how many leases it has served before the present one.
+    unsigned handovers() const noexcept { return extras_ ? extras_->handovers : 0; }
+    void set_handovers(unsigned n) { extras().handovers = n; }
+    /// Of a permit: when it was won.
+    lease_clock::time_point won() const noexcept {
+        auto const known = extras_ && extras_->won != lease_clock::time_point();
+        return known ? extras_->won : machine.lease_began();
+    }
+    /// The permit gets another lease.
+    void hand_on() {
+        auto& e = extras();
+        e.won = won();
+        ++e.handovers;
+    }
     void note_round_trip(protocol::duration d) {
         using stored = decltype(round_trip);
         round_trip =
@@ -153,6 +174,7 @@ protected:
 private:
     void describe_place(redis::command_args&) const noexcept;
     void describe_access(redis::command_args&, token_source const&) const noexcept;
+    void describe_permit(redis::command_args&) const noexcept;
     void describe_set(redis::command_args&, protocol::command) const noexcept;
 };
 

@@ -133,6 +133,8 @@ class folded_queues {
 public:
     /// Makes the queue of a tenure again.
     virtual active_queue* unfold(active_tenure&) = 0;
+    /// The queue of the key of a permit, in which others may wait. Null if there is none.
+    virtual active_queue* queue_of(active_tenure const&) const = 0;
     /// The tenure has ended, so its key needs a new queue.
     virtual void forget(active_tenure&) noexcept = 0;
     /// The acquire of several keys has left its queue, and gets a lease.

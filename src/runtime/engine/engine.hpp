@@ -99,8 +99,9 @@ public:
     void shut_down_in_background() noexcept { inbox_.shut_down_in_background(); }
     /// Settings that share the ownership of this engine.
     detail::lock_settings_ptr find_or_make_settings(lock_options const& o,
-                                                    lock_access access = lock_access::exclusive) {
-        return settings_.find_or_make(*this, o, access);
+                                                    lock_access access = lock_access::exclusive,
+                                                    std::uint16_t permits = 0) {
+        return settings_.find_or_make(*this, o, access, permits);
     }
     void forget(detail::lock_settings const& s) noexcept { settings_.forget(s); }
     std::vector<instance_status> instances() const;

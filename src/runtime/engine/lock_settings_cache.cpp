@@ -9,24 +9,26 @@
 namespace holdfast::runtime {
 
 detail::lock_settings_ptr lock_settings_cache::find_or_make(engine& e, lock_options const& o,
-                                                            lock_access access) {
+                                                            lock_access access,
+                                                            std::uint16_t permits) {
     auto const make = [&] {
         return detail::lock_settings_ptr(new detail::lock_settings{
-            e.shared_from_this(), e.executor(), o, e.calls_in_place(), access});
+            e.shared_from_this(), e.executor(), o, e.calls_in_place(), access, permits});
     };
     // Each caller has a trace of its own. Such options would push out those that come again.
     if (o.trace) return make();
     std::lock_guard const lock(mutex_);
-    if (auto found = find(o, access)) return found;
+    if (auto found = find(o, access, permits)) return found;
     auto made = make();
     recent_[std::exchange(oldest_, (oldest_ + 1) % most)] = made.get();
     return made;
 }
 
-detail::lock_settings_ptr lock_settings_cache::find(lock_options const& o,
-                                                    lock_access access) const noexcept {
+detail::lock_settings_ptr lock_settings_cache::find(lock_options const& o, lock_access access,
+                                                    std::uint16_t permits) const noexcept {
     for (auto const* const s : recent_) {
-        if (s == nullptr || s->access != access || s->options != o) continue;
+        if (s == nullptr || s->access != access || s->permits != permits || s->options != o)
+            continue;
         // Settings without a reference wait for the mutex, to be forgotten.
         auto references = s->references.load(std::memory_order_relaxed);
         while (references != 0) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 namespace holdfast::runtime {
@@ -20,12 +21,15 @@ public:
     /// The options are compared with no more than this many settings.
     static constexpr std::size_t most = 8;
 
-    detail::lock_settings_ptr find_or_make(engine&, lock_options const&, lock_access);
+    /// `permits`: of a semaphore, else zero.
+    detail::lock_settings_ptr find_or_make(engine&, lock_options const&, lock_access,
+                                           std::uint16_t permits);
     /// Called before the settings are destroyed. Their count of references is zero.
     void forget(detail::lock_settings const&) noexcept;
 
 private:
-    detail::lock_settings_ptr find(lock_options const&, lock_access) const noexcept;
+    detail::lock_settings_ptr find(lock_options const&, lock_access,
+                                   std::uint16_t permits) const noexcept;
 
     std::mutex mutex_;
     std::array<detail::lock_settings const*, most> recent_{};

@@ -75,6 +75,10 @@ bool tenure_leader::is_of_try(active_tenure const& t, command c) {
 
 /// True if waiters of this process have to hear of the answer: the server does not push that.
 bool tenure_leader::may_have_written(active_tenure const& t, command c, verdict v) {
+    // Each command of a permit may drop those that have expired, and an extension may write the key
+    // for which others of this process wait.
+    if (t.is_permit() && !protocol::only_reads(c) && c != command::raise)
+        return v == verdict::yes || v == verdict::no || v == verdict::other;
     // An extension by readers may write the key for which a writer of this process waits.
     if (v == verdict::yes)
         return c == command::release || (t.shared && (c == command::extend || c == command::heal));

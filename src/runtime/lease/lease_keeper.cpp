@@ -22,8 +22,8 @@ active_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, comma
     auto const present =
         c == command::release || (c == command::extend && round == t.machine.round_number());
     if (present && a.verdict != protocol::verdict::yes) note(t, instance, a);
-    auto const action =
-        t.machine.answer(c, round, instance, a.verdict, [this] { return turn_.time(); });
+    auto const action = t.machine.answer(
+        c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number, a.slot);
     if (action.effect == effect::none && action.heal.empty() && action.release.empty()) {
         tenures_.schedule_if_late(t);
         return nullptr;
@@ -144,6 +144,7 @@ active_queue* lease_keeper::on_lost(active_tenure& t) {
 // Called at the deadline of a lease, after its holder was notified of the loss.
 active_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
+    if (auto* const q = pass_on(t, nullptr, nullptr, turn_.time())) return q;
     if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
     return end_tenure(t);
 }
@@ -218,12 +219,12 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     tenures_.schedule(t);
     // It is not known when the holder before has written them.
     if (op.adopts && op.fenced) write_counters(t);
-    auto const handed_over = !first || t.queue->machine.handovers() > op.handovers;
+    auto const handed_over = !first || served_before(t) > op.handovers;
     auto const waited = turn_.time() - call.started();
     counters_.ended(handed_over ? acquire_outcome::handed_over : acquire_outcome::acquired, waited,
                     op.behind);
     events_.acquired(l, waited, handed_over);
-    if (t.queue->of_set) folded_.keeps_places(op, *t.queue);
+    if (t.queue != nullptr && t.queue->of_set) folded_.keeps_places(op, *t.queue);
     completer_.complete(op, detail::lease_ref(&l));
 }
 
@@ -257,7 +258,10 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end 
     auto const lost = is_loss(as);
     // A release after the deadline must report the loss, so there is no hand-over.
     auto const in_time = now < l.deadline.load(std::memory_order_relaxed);
-    if (!lost && in_time && hand_over(*l.tenure, &l, op, now)) return nullptr;
+    if (!lost && in_time) {
+        if (auto* const q = pass_on(*l.tenure, &l, op, now)) return q;
+        if (hand_over(*l.tenure, &l, op, now)) return nullptr;
+    }
     active_tenure_ptr const t = l.tenure;
     auto const held = close(l, as);
     complete_waiters(l, lost ? errc::shut_down : errc::lease_released);
@@ -298,7 +302,7 @@ active_queue* lease_keeper::leave_queue(active_tenure& t) {
     auto* const q = t.queue;
     if (q != nullptr) {
         q->detach();
-    } else if (!t.shared) {
+    } else if (t.has_key()) {
         folded_.forget(t);
     }
     return q;
@@ -318,7 +322,7 @@ active_queue* lease_keeper::release(active_tenure& t, operation* op, bool gives_
     t.gives_back = gives_back;
     t.asked = now;
     t.clear_failures();
-    if (t.queue == nullptr && !t.shared && t.machine.opposed()) folded_.unfold(t);
+    if (t.queue == nullptr && t.has_key() && t.machine.opposed()) folded_.unfold(t);
     if (t.queue != nullptr) t.note_round_trip(t.queue->machine.round_trip());
     active_tenure_ptr const alive(&t);
     auto* const q = leave_queue(t);
@@ -343,6 +347,13 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     }
     auto* const next = new_lease(*t);
     if (next == nullptr) return false;
+    end_for_next(l, op);
+    grant(static_cast<operation&>(q->machine.hand_over()), *t, *next);
+    return true;
+}
+
+/// The lease, if it has not ended already, gives way to the next one of its tenure.
+void lease_keeper::end_for_next(lease_record* l, operation* op) {
     if (l != nullptr) {
         events_.released(*l, close(*l, lease_end::released), true);
         complete_waiters(*l, errc::lease_released);
@@ -350,8 +361,6 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     }
     counters::add(counters_.handovers);
     if (op != nullptr) completer_.complete(*op, release_result());
-    grant(static_cast<operation&>(q->machine.hand_over()), *t, *next);
-    return true;
 }
 
 // Marks a held lease as ended. Returns how long it was held.

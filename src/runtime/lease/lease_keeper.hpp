@@ -147,7 +147,11 @@ private:
     active_queue* leave_queue(active_tenure&);
     active_queue* lose(active_tenure&);
     bool hand_over(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
+    void end_for_next(lease_record*, operation*);
     lease_clock::duration close(lease_record&, lease_end);
+
+    // Permits: lease_keeper_permits.cpp
+    active_queue* pass_on(active_tenure&, lease_record*, operation*, lease_clock::time_point now);
 
     // Tenures of readers: lease_keeper_readers.cpp
     bool make_room(active_tenure&) noexcept;
@@ -155,6 +159,7 @@ private:
     static lease_clock::time_point leave(lease_record&) noexcept;
     bool is_wanted(active_tenure&);
     bool downgrade(lease_record&);
+    static unsigned served_before(active_tenure const&);
     static std::uint64_t fence_of(active_tenure const&);
 
     void wait_for_end(operation&, lease_clock::time_point now);

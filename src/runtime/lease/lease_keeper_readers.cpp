@@ -66,8 +66,14 @@ bool lease_keeper::downgrade(lease_record& l) {
 
 /// A reader's is above those of all writers with the same number or a smaller one.
 std::uint64_t lease_keeper::fence_of(active_tenure const& t) {
-    auto const served = t.shared ? protocol::leases_per_number - 1 : t.queue->machine.handovers();
+    auto const served = t.shared ? protocol::leases_per_number - 1 : served_before(t);
     return protocol::fence_of(t.machine.number(), served);
+}
+
+/// How many leases the tenure has served before the present one. A permit has no queue to count
+/// them.
+unsigned lease_keeper::served_before(active_tenure const& t) {
+    return t.queue != nullptr ? t.queue->machine.handovers() : t.handovers();
 }
 
 } // namespace holdfast::runtime

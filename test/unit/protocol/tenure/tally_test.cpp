@@ -14,8 +14,8 @@ using namespace holdfast::protocol;
 
 namespace {
 
-constexpr std::array all_verdicts{verdict::yes, verdict::no, verdict::unsent, verdict::unknown,
-                                  verdict::refused};
+constexpr std::array all_verdicts{verdict::yes,     verdict::no,      verdict::unsent,
+                                  verdict::unknown, verdict::refused, verdict::other};
 // A table made by hand, so that the test does not repeat a wrong formula.
 constexpr std::array<unsigned, 8> majority{0, 1, 2, 2, 3, 3, 4, 4};
 
@@ -41,20 +41,24 @@ struct model {
         return how_many([](vote const& v) { return v.asked && !v.said; });
     }
     unsigned n() const { return static_cast<unsigned>(votes.size()); }
-    unsigned failed() const { return n() - yes() - no() - pending(); }
+    unsigned other() const {
+        return how_many([](vote const& v) { return v.said == verdict::other; });
+    }
+    unsigned failed() const { return n() - yes() - no() - other() - pending(); }
     unsigned quorum() const { return majority[n()]; }
 
     bool won() const { return yes() >= quorum(); }
     bool impossible() const { return yes() + pending() < quorum(); }
     // The instances that answered, or may still answer, are no quorum.
-    bool too_few_answered() const { return yes() + no() + pending() < quorum(); }
-    // The instances that did not say no are no quorum.
+    bool too_few_answered() const { return yes() + no() + other() + pending() < quorum(); }
+    bool has_verdict() const { return yes() + no() + other() >= quorum(); }
+    // The instances that did not say no, and have no other slot, are no quorum.
     bool denied() const { return yes() + pending() + failed() < quorum(); }
 
     std::string text() const {
         std::string s;
         for (auto const& v : votes)
-            s += !v.asked ? '-' : v.said ? "ynsur"[static_cast<int>(*v.said)] : '?';
+            s += !v.asked ? '-' : v.said ? "ynsuro"[static_cast<int>(*v.said)] : '?';
         return s;
     }
 };
@@ -76,9 +80,12 @@ void compare(tally const& t, model const& m) {
         BOOST_TEST(t.won() == m.won());
         BOOST_TEST(t.impossible() == m.impossible());
         BOOST_TEST(t.too_few_answered() == m.too_few_answered());
+        BOOST_TEST(t.has_verdict() == m.has_verdict());
         BOOST_TEST(t.denied() == m.denied());
         BOOST_TEST(t.yes().size() == m.yes());
         BOOST_TEST(t.no().size() == m.no());
+        BOOST_TEST(t.other().size() == m.other());
+        BOOST_TEST(t.lacking().size() == m.no() + m.other());
         BOOST_TEST(t.failed().size() == m.failed());
         BOOST_TEST(t.pending().size() == m.pending());
         BOOST_TEST(t.quorum() == m.quorum());
@@ -86,6 +93,7 @@ void compare(tally const& t, model const& m) {
             auto const& v = m.votes[i];
             BOOST_TEST(t.yes().contains(i) == (v.said == verdict::yes));
             BOOST_TEST(t.no().contains(i) == (v.said == verdict::no));
+            BOOST_TEST(t.other().contains(i) == (v.said == verdict::other));
             BOOST_TEST(t.pending().contains(i) == (v.asked && !v.said));
         }
     }
@@ -123,7 +131,7 @@ BOOST_AUTO_TEST_CASE(every_combination_of_answers_is_counted_as_by_the_model) {
             compare(counted(m), m);
         });
     }
-    BOOST_TEST(seen == 7U + 49U + 343U + 2401U + 16807U);
+    BOOST_TEST(seen == 8U + 64U + 512U + 4096U + 32768U);
 }
 
 BOOST_AUTO_TEST_CASE(the_order_of_answers_does_not_matter_once_all_are_in) {

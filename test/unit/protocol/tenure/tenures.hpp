@@ -42,7 +42,7 @@ inline std::ostream& operator<<(std::ostream& out, command c) {
 }
 
 inline std::ostream& operator<<(std::ostream& out, verdict v) {
-    constexpr std::array names{"yes", "no", "unsent", "unknown", "refused"};
+    constexpr std::array names{"yes", "no", "unsent", "unknown", "refused", "other"};
     return out << names[static_cast<std::size_t>(v)];
 }
 
