@@ -217,17 +217,25 @@ void evaluate(key_report& r) {
     if (r.state != key_state::held) return;
     r.digest = result.token;
     auto const holder = std::ranges::find(r.instances, r.digest, &key_answer::digest);
+    if (holder->found == key_answer::kind::permits) {
+        r.permits = permits_of(r);
+        r.permit_count = count_of(r, key_answer::kind::permits, &key_answer::permits,
+                                  &key_answer::permit_count, r.permits.size());
+        // No permit has a quorum, so nobody holds one.
+        if (r.permit_count == 0U) {
+            r.state = key_state::split;
+            r.digest.clear();
+            r.permit_count.reset();
+            return;
+        }
+    }
     r.holder = holder->holder;
     r.ttl_left = time_left(r);
     if (holder->found == key_answer::kind::readers) {
         r.readers = readers_of(r);
         r.reader_count = count_of(r, key_answer::kind::readers, &key_answer::readers,
                                   &key_answer::reader_count, r.readers.size());
-    } else if (holder->found == key_answer::kind::permits) {
-        r.permits = permits_of(r);
-        r.permit_count = count_of(r, key_answer::kind::permits, &key_answer::permits,
-                                  &key_answer::permit_count, r.permits.size());
-    } else {
+    } else if (holder->found == key_answer::kind::present) {
         r.since = time_of(r.fence); // readers do not count
     }
 }
@@ -342,7 +350,9 @@ void surveyor::note_permits(key_answer& to, redis::key_companions const& from,
     to.found = key_answer::kind::permits;
     for (auto const& each : from.permits) {
         to.permits.push_back({.digest = digest_of(each.token),
-                              .holder = name_of(key, each.token),
+                              .holder = acquirer_.has_permit(key, each.token)
+                                            ? std::string("this client")
+                                            : std::string(redis::label_of(each.token)),
                               .ttl_left = each.left,
                               .slot = each.slot});
     }
