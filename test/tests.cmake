@@ -241,6 +241,7 @@ holdfast_test(read_write NAMED integration SECONDS 600
 # Its own executable, with semaphores alone.
 holdfast_test(semaphores NAMED integration SECONDS 600
     LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/permit_reports_test.cpp
     integration/permit_scripts_test.cpp
     integration/semaphore_deployments_test.cpp
     integration/semaphores_test.cpp
