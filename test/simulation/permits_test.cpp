@@ -1,6 +1,6 @@
 // Permits of a semaphore, with faults of all kinds.
 //
-// HOLDFAST_SCHEDULES sets the number of schedules (a half of it; 5,000 by default, and millions for
+// HOLDFAST_SCHEDULES sets the number of schedules (a quarter of it; 5,000 by default, and millions for
 // a night). HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it, and
 // tells its story.
 #include "simulation/kernel/search.hpp"
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_SUITE(permits)
 
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     permits_tally seen;
-    stands(schedules_to_try() / 2, under(seen));
+    stands(schedules_to_try() / 4, under(seen));
     BOOST_TEST_MESSAGE("won " << seen.won << ", fenced " << seen.fenced << ", handed over "
                               << seen.handed_over << ", not because of their slot " << seen.drained
                               << ", second rounds " << seen.second_rounds << ", won "
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                               << ", contended " << seen.contended << ", refused at the arbiter "
                               << seen.refused_at_arbiter << ", timed out " << seen.timed_out
                               << ", cancelled " << seen.cancelled << ", no quorum "
-                              << seen.no_quorum << ", too slow " << seen.too_slow << ", adopted "
+                              << seen.no_quorum << ", adopted "
                               << seen.adopted << " and not " << seen.not_adopted << ", left "
                               << seen.left);
     BOOST_TEST_MESSAGE("at the instances: taken "
@@ -109,7 +109,6 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.timed_out,
                   seen.cancelled,
                   seen.no_quorum,
-                  seen.too_slow,
                   seen.adopted,
                   seen.not_adopted,
                   seen.left});
@@ -243,9 +242,10 @@ BOOST_AUTO_TEST_CASE(no_restart_guard_is_refuted) {
 // Nobody starves
 //
 
-// Each has the other's slot at one of three instances.
+// Each has the other's slot at one of three instances. Without a rule, that lasts until these slots
+// end, as nobody extends them.
 BOOST_AUTO_TEST_CASE(two_holders_with_swapped_slots_heal) {
-    permits_shape const shape{.hold = 100s, .ttl = 300ms, .length = 2s, .swap_at = 150ms};
+    permits_shape const shape{.hold = 100s, .ttl = 3s, .length = 2100ms, .swap_at = 10ms};
     parts keeps;
     keeps.gives_back = false;
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
@@ -266,11 +266,11 @@ BOOST_AUTO_TEST_CASE(a_full_semaphore_starves_nobody) {
     }
 }
 
+// Others hold theirs all the time, so that the key does not expire.
 BOOST_AUTO_TEST_CASE(a_dead_holder_keeps_its_permit_for_its_ttl_at_most) {
     permits_shape const shape{.permits = 2,
                               .processes = 3,
-                              .actors_of_each = 2,
-                              .hold = 20ms,
+                              .hold = 100s,
                               .ttl = 1s,
                               .length = 4s,
                               .kill_at = 103ms};
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_dead_holder_keeps_its_permit_for_its_ttl_at_most) {
         BOOST_TEST(measure(shape, seed).longest_wait_ms < 1200);
         longest = std::max(longest, measure(shape, seed, with).longest_wait_ms);
     }
-    BOOST_TEST(longest > 1400);
+    BOOST_TEST(longest > 3'000);
 }
 
 //

@@ -316,7 +316,7 @@ private:
     /// The consequences of an action of the acquisition.
     template <class Now>
     tenure_action conclude(tenure_action a, Now now) {
-        presence_.ask(a.acquire | a.contend);
+        presence_.ask(a.acquire | a.contend, slot_.fixed());
         switch (a.effect) {
         case effect::none:
         case effect::arbiter_won:

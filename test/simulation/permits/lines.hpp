@@ -40,7 +40,7 @@ protected:
         plan_end(a);
         if (a.adopts) return adopt(a);
         clients_[a.process].line.push_back(&a);
-        settle(a.process);
+        settle_after(a.process, duration(0));
     }
     void choose(actor& a) {
         a.adopts.reset();
@@ -76,7 +76,7 @@ protected:
             }
         }
         fail_acquire(a);
-        settle(a.process);
+        settle_after(a.process, duration(0));
     }
     void fail_acquire(actor& a) {
         auto& me = clients_[a.process];
@@ -128,8 +128,12 @@ protected:
     unsigned arbiter_of(unsigned p) {
         return protocol::arbiter(1, voters(p), [this](unsigned i) { return instances_[i].identity; });
     }
+    /// After the pause that failures cause, and the one in which others take what was released.
     void settle_after(unsigned p, duration pause) {
         auto& me = clients_[p];
+        if (me.line.empty() || me.trying != nobody) return;
+        pause = std::max(pause, me.not_before - local(p));
+        if (pause <= duration(0)) return settle(p);
         at(real(pause, me.ppm), me, [this, p, timer = ++me.timer] {
             if (clients_[p].timer == timer) settle(p);
         });
@@ -153,10 +157,10 @@ protected:
         auto& a = *me.line.front();
         me.line.pop_front();
         me.trying = nobody;
-        me.contends = false;
+        me.contends = me.failures > 0;
         me.failures = 0;
         on_won(a, t);
-        settle(p);
+        settle_after(p, duration(0));
     }
     void on_try_failed(unsigned t, tenure_effect how) override {
         auto const p = tenures_[t].process;
@@ -179,21 +183,19 @@ protected:
                                             : std::chrono::milliseconds(retry_ / 1ms));
         case tenure_effect::no_quorum:
             return on_outage(p);
-        case tenure_effect::expired:
-            ++seen_.too_slow;
-            break;
         default:
             ++seen_.contended;
             break;
         }
         if (!a.waits) {
             fail_acquire(a);
-            return settle(p);
+            return settle_after(p, duration(0));
         }
         // An arbiter that grants, again and again, while the others are full: asks all then.
         me.contends = how == tenure_effect::contended && ++me.failures % 3 != 0;
-        settle_after(p, duration(some(std::min<duration>(retry_, delay_ * (4U << std::min(
-                                                                      me.failures, 10U))))));
+        auto const longest = delay_ * (8U << std::min(me.failures, 10U));
+        me.not_before = local(p) + duration(some(std::min<duration>(retry_, longest)));
+        settle_after(p, duration(0));
     }
     actor* next_in_line(unsigned p, unsigned slot, tenure_state const& from) override {
         auto& line = clients_[p].line;
@@ -209,7 +211,7 @@ protected:
             apply(its, tenures_[its].machine.cancel());
         }
         line.pop_front();
-        at(0, clients_[p], [this, p] { settle(p); });
+        at(0, clients_[p], [this, p] { settle_after(p, duration(0)); });
         return &a;
     }
 
@@ -220,7 +222,6 @@ protected:
     void wake(unsigned p) override {
         auto& me = clients_[p];
         me.pushed = true;
-        if (me.line.empty() || me.trying != nobody) return;
         settle_after(p, duration(some(delay_ / 2)));
     }
     void on_unavailable(unsigned p) override { wake(p); }

@@ -98,18 +98,26 @@ private:
         for (unsigned p = 0; p < s.processes; ++p)
             for (unsigned n = 0; n < s.actors_of_each; ++n) add_actor(p);
         if (s.kill_at != duration(0)) at(s.kill_at.count(), [this] { kill(0); });
-        if (s.swap_at != duration(0)) at(s.swap_at.count(), [this] { swap_slots(); });
         calm_from_ = stop_at_ = s.length.count();
+        if (s.swap_at != duration(0)) {
+            at(s.swap_at.count(), [this] { swap_slots(); });
+            calm_from_ *= 10;
+        }
         at(calm_from_, [] {});
         last_end_ = calm_from_ * 2;
     }
     /// Two holders have each other's slot at the last instance, as if they had taken them at one
     /// time, in another order there.
     void swap_slots() {
+        for (unsigned i = 0; i < size(); ++i)
+            for (auto const t : holding_)
+                if (holding_.size() < 2 || !has_slot(i, tenures_[t].token, tenures_[t].own_slot))
+                    return at(duration(10ms).count(), [this] { swap_slots(); });
         auto& all = instances_.back().taken;
-        if (all.size() < 2) return fail("P4", "there are no two holders");
         std::swap(all.begin()->second, std::next(all.begin())->second);
         slots_changed();
+        calm_from_ = stop_at_ = now() + shape_->length.count();
+        at(shape_->length.count(), [] {});
     }
 
     /// P4: to be called after each event. While a quorum would give one slot to the first waiter of

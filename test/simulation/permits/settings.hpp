@@ -15,7 +15,7 @@ namespace holdfast::test {
 struct permits_tally {
     std::uint64_t won = 0, fenced = 0, handed_over = 0, extended = 0, other_ttls = 0, healed = 0,
                   raised = 0, lost = 0, contended = 0, refused_at_arbiter = 0, timed_out = 0,
-                  cancelled = 0, no_quorum = 0, too_slow = 0, adopted = 0, not_adopted = 0,
+                  cancelled = 0, no_quorum = 0, adopted = 0, not_adopted = 0,
                   left = 0, second_rounds = 0, won_in_second = 0, full = 0, drained = 0;
     // At the instances
     std::uint64_t taken = 0, kept = 0, other_slots = 0, moved = 0, given_back = 0,
@@ -77,7 +77,8 @@ struct permits_shape {
     protocol::duration ttl = std::chrono::seconds(10);
     protocol::duration length = std::chrono::seconds(2);
     protocol::duration kill_at{}; ///< the process 0
-    protocol::duration swap_at{}; ///< two tokens have each other's slot at the last instance
+    /// Two tokens get each other's slot at the last instance. The rest takes `length`.
+    protocol::duration swap_at{};
     bool steady = false;          ///< messages take equally long
     bool fenced = false;
 };

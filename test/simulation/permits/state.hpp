@@ -106,6 +106,7 @@ struct client : test::client<connection> {
     bool contends = false;   ///< the last try was refused: the next asks the arbiter alone
     unsigned failures = 0;
     bool pushed = false;     ///< while the try was under way
+    time_point not_before{}; ///< of the next try
     std::uint64_t timer = 0;
     std::optional<true_time> open_since{}; ///< its first waiter could have a permit since then
 };

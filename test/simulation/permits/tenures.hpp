@@ -293,6 +293,7 @@ protected:
             }
         }
         holding_.erase(t);
+        clients_[p].not_before = local(p) + 4 * delay_; // others have waited
         apply(t, its.machine.release(local(p), reachable(p)));
     }
     void tell_loss(unsigned t) {
