@@ -233,6 +233,12 @@ holdfast_test(read_write NAMED integration SECONDS 600
     integration/read_write_locks_test.cpp
     integration/read_write_stress_test.cpp
     integration/acl_log.cpp)
+# Its own executable, with client::revoke() alone.
+holdfast_test(revoking NAMED integration SECONDS 600
+    LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/revoking_kinds_test.cpp
+    integration/revoking_test.cpp
+    integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/cluster_failovers_test.cpp
