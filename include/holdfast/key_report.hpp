@@ -82,7 +82,7 @@ struct key_answer {
     /// has none. readers: "readers". revoked: `revoked@` and the label of the client that has
     /// revoked the holder.
     std::string holder{};
-    /// present, readers, revoked: the rest of the key's time to live. Empty for a key that never expires.
+    /// present, readers, revoked: the rest of the key's time to live. Empty if it never expires.
     /// With readers the key outlives the last of them by up to a half of its ttl.
     std::optional<std::chrono::milliseconds> ttl_left{};
     bool ttl_known = false; ///< present, readers, revoked: the instance told the time to live
