@@ -120,7 +120,9 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/api/trace_contexts_test.cpp
     unit/redis/net/turn_timer_test.cpp
     unit/redis/server/vote_guard_test.cpp
-    unit/protocol/waiting/wait_queue_test.cpp)
+    unit/protocol/waiting/wait_queue_test.cpp
+    unit/protocol/key/key_revocation_test.cpp
+    unit/redis/wire/kinds/revocation_commands_test.cpp)
 holdfast_test(simulation OPTIMISED SECONDS 0 SOURCES
     simulation/cluster_test.cpp
     simulation/contention_test.cpp
@@ -237,6 +239,18 @@ holdfast_test(read_write NAMED integration SECONDS 600
     integration/read_write_leases_test.cpp
     integration/read_write_locks_test.cpp
     integration/read_write_stress_test.cpp
+    integration/acl_log.cpp)
+# Its own executable, with client::revoke() alone.
+set(revoke_command)
+if(TARGET holdfast_command)
+    set(revoke_command integration/command_revoke_test.cpp)
+endif()
+holdfast_test(revoking NAMED integration SECONDS 600
+    LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
+    ${revoke_command}
+    integration/revoking_deployments_test.cpp
+    integration/revoking_kinds_test.cpp
+    integration/revoking_test.cpp
     integration/acl_log.cpp)
 # Its own executable, with semaphores alone.
 holdfast_test(semaphores NAMED integration SECONDS 600

@@ -431,7 +431,7 @@ public:
     /// closed until somebody calls force_release().
     ///
     /// The holder is not asked. It learns of the loss at its next extension, at most a third of its
-    /// ttl later: lease_end::revoked, and lease::revoked_by() has the label. Without a watchdog, and
+    /// ttl later: lease_end::revoked, and lease::revoked_by() has the label. Without a watchdog, or
     /// if it is stopped, its lease ends at its deadline. Whatever the holder does, extend, heal or
     /// release, it does not touch a tombstone.
     ///

@@ -8,10 +8,10 @@ enum exit_code : int {
     success = 0,
     // inspect
     key_free = 0,
-    key_held = 1,
+    key_held = 1,     ///< or revoked
     key_unusable = 2, ///< split, or not a lock
     key_unknown = 3,
-    // release, beside success
+    // release and revoke, beside success
     was_free = 1,
     held_by_another = 2, ///< or no lock
     undetermined = 3,

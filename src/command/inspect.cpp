@@ -22,6 +22,7 @@ int code_of(key_state s) {
     case key_state::free:
         return key_free;
     case key_state::held:
+    case key_state::revoked:
         return key_held;
     case key_state::split:
     case key_state::not_a_lock:

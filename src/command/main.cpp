@@ -2,13 +2,14 @@
 #include <holdfast/version.hpp>
 
 #include "command/doctor.hpp"
+#include "command/end/release.hpp"
+#include "command/end/revoke.hpp"
 #include "command/exit_code.hpp"
 #include "command/inspect.hpp"
 #include "command/list.hpp"
 #include "command/lock/acquire.hpp"
 #include "command/lock/lead.hpp"
 #include "command/lock/run.hpp"
-#include "command/release.hpp"
 #include "command/settings.hpp"
 #include "command/watch.hpp"
 
@@ -80,6 +81,11 @@ constexpr char const* release_help =
     R"(A forced release may let two holders work at the same time: see the manual page.
 
 Exit codes of release: 0 released; 1 it was free; 2 it has another token, or is no lock; 3 too few
+instances tell; 4 not confirmed; 125 wrong usage.)";
+constexpr char const* revoke_help =
+    R"(Nobody gets the lock before the holder's lease has ended: see the manual page.
+
+Exit codes of revoke: 0 revoked; 1 it was free; 2 another has it, or it is no lock; 3 too few
 instances tell; 4 not confirmed; 125 wrong usage.)";
 constexpr char const* doctor_help =
     "Exit codes of doctor: 0 nothing, or notes; 1 warnings; 2 faults; 125 wrong usage.";
@@ -388,6 +394,16 @@ void add_release(commands& all) {
     });
 }
 
+void add_revoke(commands& all) {
+    auto& app = all.add("revoke", "Take a lock from its holder, without an overlap", revoke_help);
+    auto const s = std::make_shared<revoke_settings>();
+    app.add_option("key", s->key, "The key of the lock")->required();
+    app.add_option("--reader", s->reader, "The digest of one reader, as inspect shows it");
+    app.add_flag("--yes", s->confirmed, "Do not ask");
+    s->add_to(app);
+    all.on(app, [s] { return revoke(*s); });
+}
+
 void add_doctor(commands& all) {
     auto& app = all.add("doctor", "Tell what is wrong or risky", doctor_help);
     auto const s = std::make_shared<doctor_settings>();
@@ -413,7 +429,7 @@ int main(int argc, char** argv) {
     try {
         commands all({dashes != end ? dashes + 1 : end, end});
         for (auto* const add : {add_run, add_lead, add_acquire, add_extend, add_adopt, add_inspect,
-                                add_list, add_watch, add_release, add_doctor})
+                                add_list, add_watch, add_release, add_revoke, add_doctor})
             add(all);
         return all.run(static_cast<int>(dashes - argv), argv);
     } catch (std::exception const& e) {

@@ -91,6 +91,7 @@ void print_permits(std::vector<key_user> const& permits, std::ostream& out) {
 
 std::string holder_of(key_report const& r) {
     if (r.counted()) return permits_text(r.permit_count);
+    if (r.state == key_state::revoked) return "revoked@" + r.revoked_by;
     return r.shared() ? readers_text(r.reader_count) : r.holder;
 }
 
@@ -121,6 +122,7 @@ json::object to_json(key_report const& r) {
                      {"quorum", r.quorum},
                      {"holder", printable(r.holder)},
                      {"digest", r.digest},
+                     {"revoked_by", printable(r.revoked_by)},
                      {"ttl_left_ms", ms_or_null(r.ttl_left)},
                      {"fence", r.fence},
                      {"since", nullptr},
@@ -164,6 +166,11 @@ void print(key_report const& r, std::ostream& out) {
             << "token     " << or_dash(r.digest) << " (digest)\n"
             << "ttl left  " << time_left(r) << '\n';
         if (r.since) out << "since     " << time_text(*r.since) << '\n';
+    } else if (r.state == key_state::revoked) {
+        out << "by        " << (r.revoked_by.empty() ? "without a label" : printable(r.revoked_by))
+            << '\n'
+            << "token     " << or_dash(r.digest) << " (digest of the holder that was)\n"
+            << "ttl left  " << time_left(r) << '\n';
     }
     if (r.fence != 0) out << "fence     " << r.fence << " or greater\n";
     if (r.writer) out << "waiting   " << writer_text(*r.writer) << '\n';
@@ -196,7 +203,7 @@ void print(std::vector<key_report> const& all, std::ostream& out) {
 void print_table(std::vector<key_report> const& all, std::ostream& out) {
     table t({"KEY", "STATE", "HOLDER", "TOKEN", "TTL LEFT"});
     for (auto const& r : all) {
-        auto const held = r.state == key_state::held;
+        auto const held = r.state == key_state::held || r.state == key_state::revoked;
         t.add({printable(r.key), to_string(r.state), or_dash(printable(holder_of(r))),
                or_dash(token_of(r)), held ? time_left(r) : "-"});
     }

@@ -15,7 +15,8 @@ namespace holdfast::command {
 
 /// `not_a_lock`
 std::string underscored(std::string_view words);
-/// `web-7`, or `3 readers`: of a lock that is held. Empty: a holder without a label.
+/// `web-7`, or `3 readers`: of a lock that is held. Empty: a holder without a label. `revoked@ops`:
+/// of a lock whose holder was revoked.
 std::string holder_of(key_report const&);
 /// A digest. Empty for readers, who have one each.
 std::string token_of(key_report const&);

@@ -35,6 +35,29 @@ struct shortening_servers {
     static constexpr bool shorten() { return true; }
 };
 
+struct revoking_servers : faithful_servers {
+    static constexpr bool revokes() { return true; }
+};
+
+struct revocation_deletes : revoking_servers {
+    static void revoke(content& has, true_time) { has.holder = nobody; }
+};
+
+struct revocation_shortens : revoking_servers {
+    static void revoke(content& has, true_time now) {
+        faithful_servers::revoke(has, now);
+        has.expires = now + (has.expires - now) / 2;
+    }
+};
+
+struct extension_replaces : revoking_servers {
+    static constexpr bool replaces(command c) { return c == command::extend; }
+};
+
+struct healing_replaces : revoking_servers {
+    static constexpr bool replaces(command c) { return c == command::heal; }
+};
+
 struct quorum_of_the_reachable : protocol::redlock_rules {
     static constexpr unsigned quorum(unsigned, unsigned reachable) { return reachable / 2 + 1; }
 };
@@ -98,6 +121,32 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
          seen.healed,    seen.late_grants,      seen.resent,    seen.pauses,   seen.raised,
          seen.shortened, seen.lengthened,       seen.left,      seen.adopted,  seen.not_adopted,
          seen.ghosts,    seen.ghost_extensions});
+}
+
+// Holders are revoked at any moment, at some or all instances.
+BOOST_AUTO_TEST_CASE(revocations_keep_every_promise) {
+    tally_of_events seen;
+    stands(schedules_to_try(), under<protocol::redlock_rules, revoking_servers>(seen));
+    BOOST_TEST_MESSAGE("won " << seen.won << ", extended " << seen.extended << ", lost "
+                              << seen.lost << ", healed " << seen.healed << ", tombstones "
+                              << seen.tombstones << ", which left no quorum " << seen.closed);
+    all_happened({seen.won, seen.extended, seen.lost, seen.healed, seen.tombstones, seen.closed});
+}
+
+BOOST_AUTO_TEST_CASE(a_revocation_that_deletes_is_refuted) {
+    refute<protocol::redlock_rules, revocation_deletes>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(a_revocation_that_shortens_the_life_of_the_key_is_refuted) {
+    refute<protocol::redlock_rules, revocation_shortens>("S1");
+}
+
+BOOST_AUTO_TEST_CASE(an_extension_that_replaces_a_tombstone_is_refuted) {
+    refute<protocol::redlock_rules, extension_replaces>("I2");
+}
+
+BOOST_AUTO_TEST_CASE(a_healing_that_replaces_a_tombstone_is_refuted) {
+    refute<protocol::redlock_rules, healing_replaces>("I2");
 }
 
 // The extension of an earlier ttl, from a connection that has ended, or by the first holder of a

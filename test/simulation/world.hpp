@@ -10,7 +10,8 @@
 //
 // Properties, named in doc/guarantees.md: S1 no two valid leases, S3 no other client deletes a held
 // key, S4 no key is left behind, L1 the quorum-th answer decides, L3 every call settles within its
-// bound, L4 a loss is reported by the deadline. The property `heal`: a client puts a key back only
+// bound, L4 a loss is reported by the deadline, I2 a holder that was revoked at so many instances
+// that no quorum is left extends no lease. The property `heal`: a client puts a key back only
 // with a quorum behind it.
 #ifndef HOLDFAST_TEST_SIMULATION_WORLD_HPP
 #define HOLDFAST_TEST_SIMULATION_WORLD_HPP
@@ -46,7 +47,7 @@ struct tally_of_events {
                   extension_failed = 0, lost = 0, released = 0, unconfirmed = 0, healed = 0,
                   late_grants = 0, resent = 0, pauses = 0, raised = 0, shortened = 0,
                   lengthened = 0, left = 0, adopted = 0, not_adopted = 0, ghosts = 0,
-                  ghost_extensions = 0;
+                  ghost_extensions = 0, tombstones = 0, closed = 0;
 };
 
 struct world_message : message {
@@ -63,6 +64,13 @@ struct world_client : lessee<connection<world_message>> {
 struct faithful_servers {
     /// An extension that is executed late may shorten the life of a key.
     static constexpr bool shorten() { return false; }
+    /// Holders are revoked. The other worlds keep their schedules.
+    static constexpr bool revokes() { return false; }
+    static void revoke(content& has, true_time /*now*/) {
+        has.token = std::exchange(has.holder, revoked);
+    }
+    /// The command replaces the tombstone of its own token.
+    static constexpr bool replaces(command) { return false; }
 };
 
 template <class Rules, class Servers = faithful_servers>
@@ -92,6 +100,8 @@ public:
         }
         auto const faults = one_in(4) ? 0 : below(2 + 2 * instances_.size());
         for (unsigned n = 0; n < faults; ++n) plan_fault();
+        for (auto n = Servers::revokes() ? 1 + below(6) : 0; n > 0; --n)
+            at(some(ttl_ * 3), [this] { revoke(); });
         for (unsigned c = 0; c < clients_.size(); ++c) {
             clients_[c].attempts_left = 1 + static_cast<unsigned>(below(eager_ ? 100 : 6));
             at(some(ttl_ / 2), clients_[c], [this, c] { start_acquire(c); });
@@ -129,6 +139,7 @@ private:
         instance_set extended_by{};
         bool extension_pending = false;
         time_point extension_started{}, old_deadline{};
+        bool closed = false; ///< the extension began when tombstones left no quorum
     };
 
     //
@@ -176,6 +187,33 @@ private:
             at(when, [this, i] { instances_[i].has.holder = nobody; });
             break;
         }
+    }
+
+    /// Revokes the holder that one instance shows. Some instances cannot be reached.
+    void revoke() {
+        auto& seen = instances_[below(instances_.size())];
+        seen.expire(now());
+        if (seen.has.holder < 0) return;
+        auto const token = static_cast<unsigned>(seen.has.holder);
+        for (unsigned i = 0; i < instances_.size(); ++i) {
+            if (!one_in(4)) at(travel(), [this, i, token] { put_tombstone(i, token); });
+        }
+    }
+    void put_tombstone(unsigned i, unsigned token) {
+        auto& at = instances_[i];
+        at.expire(now());
+        if (!at.has.is_of(token)) return;
+        ++seen_.tombstones;
+        Servers::revoke(at.has, now());
+        if (is_closed(token)) ++seen_.closed;
+    }
+    /// The other instances are no quorum.
+    bool is_closed(unsigned token) const {
+        auto const there = std::count_if(instances_.begin(), instances_.end(), [&](auto const& i) {
+            return i.has.holder == revoked && i.has.token == static_cast<int>(token) &&
+                   now() < i.has.expires;
+        });
+        return static_cast<unsigned>(there) > size() - quorum();
     }
 
     void crash(unsigned i, true_time span) {
@@ -287,6 +325,10 @@ private:
         auto expires = now() + real(m.ttl, at.ppm);
         if (op == command::extend && !Servers::shorten())
             expires = std::max(expires, at.has.expires);
+        auto const own_tombstone =
+            at.has.holder == revoked && at.has.token == static_cast<int>(token);
+        if (own_tombstone && Servers::replaces(op))
+            at.has.holder = op == command::heal ? nobody : static_cast<int>(token);
         auto const done = carry_out(at.has, op, token, expires);
         if (ghost) {
             ++seen_.ghosts;
@@ -385,6 +427,7 @@ private:
             ++seen_.extended;
             if (local(c) >= state.old_deadline)
                 fail("S1", "a lease that had run out was brought back");
+            if (state.closed) fail("I2", "a holder that was revoked has extended its lease");
             extension_ended(t);
             // Raises the counters, as for a lease with a fence.
             if (one_in(3)) {
@@ -499,6 +542,7 @@ private:
         state.extension_started = local(state.client);
         state.old_deadline = state.machine.deadline();
         state.extended_by = {};
+        state.closed = !forgetful_ && is_closed(state.token);
         state.pauses_before = clients_[state.client].pauses;
         auto const action = state.machine.extend(local(state.client), reachable(state.client), ttl);
         state.round = state.machine.round_number();

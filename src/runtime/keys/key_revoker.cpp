@@ -61,11 +61,10 @@ public:
     lease_clock::time_point const began;
     key_report report;
     std::vector<target> targets;
-    instance_set surveyed;    ///< asked, and not yet answered
-    unsigned ordered = 0;     ///< revocations without a reply yet
-    bool revokes = false;     ///< a token may have been replaced
-    round_record round;       ///< why instances did not take part
-    instance_set out_of_view; ///< these have more readers than they show
+    instance_set surveyed; ///< asked, and not yet answered
+    unsigned ordered = 0;  ///< revocations without a reply yet
+    bool revokes = false;  ///< a token may have been replaced
+    round_record round;    ///< why instances did not take part
 
 private:
     void recycle() noexcept override { delete this; }
@@ -157,8 +156,9 @@ void key_revoker::judge(job& j, target& t, unsigned instance, redis::answer cons
         if (found.digest.empty()) return; // the server does not show the token
         if (found.digest != t.digest) return t.without.insert(instance);
         // No more was read, so there is nothing to compare with.
-        if (a.value->size() <= redis::token::max_size) plan(j, t, instance, *a.value, false);
-        return;
+        if (a.value->size() > redis::token::max_size)
+            return note(j, instance, "the value is longer than a token");
+        return plan(j, t, instance, *a.value, false);
     case key_answer::kind::readers:
         break;
     case key_answer::kind::not_a_lock:
@@ -173,7 +173,13 @@ void key_revoker::judge(job& j, target& t, unsigned instance, redis::answer cons
     }
     if (t.revoked.contains(instance)) return;
     if (found.reader_count == found.readers.size()) return t.without.insert(instance);
-    j.out_of_view.insert(instance);
+    note(j, instance, "it has more readers than it shows");
+}
+
+/// The reason why the instance tells too little of the holder.
+void key_revoker::note(job& j, unsigned instance, std::string_view reason) {
+    j.round.note(instance, instances_.size(),
+                 {.verdict = verdict::refused, .cause = errc::no_quorum, .message = reason}, {});
 }
 
 void key_revoker::plan(job& j, target& t, unsigned instance, std::string_view token,
@@ -248,14 +254,12 @@ void key_revoker::conclude(job& j) {
             known.for_each([&](unsigned i) { j.round.votes.count(i, verdict::yes); });
             (everyone - known).for_each([&](unsigned i) {
                 j.round.votes.count(i, verdict::unknown);
-                auto& message = j.report.instances[i].message;
-                if (j.out_of_view.contains(i)) {
-                    message = "not revoked: it has more readers than it shows";
-                } else if (auto const& vote = j.round.of(i); t.live.contains(i) && vote.noted) {
-                    message = "not revoked: " + (vote.message.empty()
-                                                     ? make_error_code(vote.cause).message()
-                                                     : vote.message);
-                }
+                auto& found = j.report.instances[i];
+                auto const& vote = j.round.of(i);
+                if (found.found == key_answer::kind::unknown || !vote.noted) return;
+                found.message =
+                    "not revoked: " +
+                    (vote.message.empty() ? make_error_code(vote.cause).message() : vote.message);
             });
             if (!cause) cause = common_cause(j.round, instances_.causes());
             break;

@@ -54,6 +54,7 @@ private:
     void on_survey(job&, unsigned instance, redis::answer const&);
     void judge(job&, target&, unsigned instance, redis::answer const&);
     static void plan(job&, target&, unsigned instance, std::string_view token, bool of_reader);
+    void note(job&, unsigned instance, std::string_view reason);
     void revoke(job&);
     void on_revoked(job&, order&, unsigned instance, redis::answer const&);
     void conclude(job&);

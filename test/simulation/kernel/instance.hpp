@@ -20,6 +20,7 @@ namespace holdfast::test {
 
 inline constexpr int nobody = -1;
 inline constexpr int stranger = -2; ///< holds the key without a ttl
+inline constexpr int revoked = -3;  ///< a tombstone: content::token is the tenure that had the key
 
 struct content {
     int holder = nobody; ///< the tenure that owns the key
@@ -30,7 +31,9 @@ struct content {
     bool reserved = false; ///< for the process of `holder`, and not its vote
 
     bool is_of(unsigned tenure) const { return holder == static_cast<int>(tenure); }
-    bool is_expired(true_time clock) const { return holder >= 0 && clock >= expires; }
+    bool is_expired(true_time clock) const {
+        return (holder >= 0 || holder == revoked) && clock >= expires;
+    }
     /// True if the key belongs to `tenure` and has not expired.
     bool keeps(unsigned tenure, true_time clock) const { return is_of(tenure) && clock < expires; }
 };

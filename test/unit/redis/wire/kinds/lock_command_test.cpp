@@ -33,7 +33,7 @@ constexpr std::array every_dialect{dialect::scripts, dialect::delifeq, dialect::
 constexpr std::array every_command{command::acquire, command::extend,  command::release,
                                    command::heal,    command::contend, command::inspect,
                                    command::raise,   command::track,   command::survey};
-static_assert(every_command.size() + 1 == holdfast::protocol::commands); // all but scan
+static_assert(every_command.size() + 2 == holdfast::protocol::commands); // no revoke, no scan
 static_assert(every_dialect.size() == dialects);
 
 std::string sha1(std::string_view text) {

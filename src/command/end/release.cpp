@@ -1,22 +1,18 @@
-#include "command/release.hpp"
+#include "command/end/release.hpp"
 
 #include <holdfast/client.hpp>
 
+#include "command/end/decision.hpp"
 #include "command/exit_code.hpp"
 #include "command/key_call.hpp"
 #include "command/report_text.hpp"
 #include "command/table.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <iomanip>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <string_view>
-#include <syslog.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -71,27 +67,8 @@ Make sure that the holder is dead, or cannot reach what the lock protects.
 
 )";
 
-/// True if the user types the key. Only a person can answer, so both ends must be a terminal.
-bool confirms(release_settings const& s) {
-    std::cerr << consequences << "Type the key to release it: " << std::flush;
-    std::string typed;
-    std::getline(std::cin, typed);
-    return !typed.empty() && (typed == key_of(s) || typed == printable(key_of(s)));
-}
-
-/// To standard error, and to the system's log if there is one.
 void log(key_report const& r, std::string_view outcome) {
-    std::ostringstream text;
-    text << "event=forced_release key=" << std::quoted(printable(r.key)) << " outcome=" << outcome
-         << " state=" << underscored(to_string(r.state))
-         << " holder=" << std::quoted(printable(holder_of(r))) << " token=" << std::quoted(r.digest)
-         << " fence=" << r.fence << " uid=" << ::getuid();
-    auto const line = text.str();
-    std::cerr << "time=" << precise_time_text(std::chrono::system_clock::now()) << ' ' << line
-              << '\n';
-    ::openlog("holdfast", LOG_PID, LOG_USER);
-    ::syslog(LOG_WARNING, "%s", line.c_str());
-    ::closelog();
+    log_decision("forced_release", r, r.digest, outcome);
 }
 
 int release_seen(release_settings const& s, key_report const& seen) {
@@ -127,12 +104,13 @@ int release_by_force(release_settings const& s) {
         return held_by_another;
     }
     if (!s.confirmed) {
-        if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) {
+        if (!has_terminal()) {
             std::cerr << consequences
                       << "holdfast: there is no terminal to confirm this on; --yes confirms it\n";
             return not_confirmed;
         }
-        if (!confirms(s)) {
+        std::cerr << consequences << "Type the key to release it: " << std::flush;
+        if (!is_typed(key_of(s))) {
             std::cerr << "holdfast: not confirmed; nothing was released\n";
             return not_confirmed;
         }

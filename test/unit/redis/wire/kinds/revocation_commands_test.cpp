@@ -1,0 +1,159 @@
+// The wording of a revocation, the tombstone that it leaves, and how an extension shows it.
+#include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/read_write_key.hpp"
+#include "redis/wire/kinds/revoked_key.hpp"
+#include "redis/wire/kinds/set_key.hpp"
+#include "redis/wire/lock_command.hpp"
+#include "redis/wire/tombstone.hpp"
+
+#include "support/text.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace holdfast::redis;
+using namespace std::chrono_literals;
+using holdfast::errc;
+using holdfast::protocol::command;
+using holdfast::protocol::verdict;
+using holdfast::test::contains;
+
+namespace {
+
+constexpr std::string_view our_token = "web-7:0123456789abcdef0123456789abcdef";
+constexpr std::string_view another = "web-8:0123456789abcdef0123456789abcdef";
+
+class handler final : public reply_handler {
+public:
+    explicit handler(lock_kind const& kind, bool of_reader = false)
+        : kind_(kind)
+        , of_reader_(of_reader) {}
+    lock_kind const& kind() const noexcept override { return kind_; }
+    command_args arguments(command) const noexcept override {
+        return {.key = "k",
+                .token = our_token,
+                .ttl = 10'000ms,
+                .keys = keys_,
+                .tombstone = "revoked@ops:x",
+                .of_reader = of_reader_};
+    }
+    bool still_wants(command) const noexcept override { return true; }
+    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
+
+private:
+    void recycle() noexcept override {}
+    lock_kind const& kind_;
+    bool const of_reader_;
+    std::array<std::string_view, 2> keys_{"a", "b"};
+};
+
+struct reading {
+    reading(lock_kind const& kind, command c, element const& e)
+        : owner(kind) {
+        reader.take({.kind = kind,
+                     .command = c,
+                     .words = {},
+                     .fenced = false,
+                     .owner = owner,
+                     .secrets = secrets,
+                     .trusts_pushes = true},
+                    0, e);
+    }
+    answer const* operator->() const { return &reader.result(); }
+
+    handler owner;
+    secret_list secrets;
+    lock_reply reader;
+};
+
+element bulk(std::string_view text) {
+    return {reply_type::blob_string, 0, text};
+}
+
+std::string encoded(bool of_reader, wording w = {}) {
+    codec::request r;
+    handler const owner(revoked_key, of_reader);
+    revoked_key.encode(r, command::revoke, w, owner.arguments(command::revoke));
+    return std::string(r.payload());
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(revocation_commands)
+
+BOOST_AUTO_TEST_CASE(a_tombstone_has_the_form_of_a_token) {
+    auto const text = tombstone_of(our_token, "ops");
+    BOOST_TEST(text.starts_with("revoked@ops:"));
+    BOOST_TEST(label_of(text) == "revoked@ops");
+    BOOST_TEST(is_tombstone(text));
+    BOOST_TEST(revoker_in(label_of(text)) == "ops");
+    BOOST_TEST(digest_in(text) == digest_of(our_token));
+    BOOST_TEST(replaces(text, our_token));
+    BOOST_TEST(!replaces(text, another));
+    BOOST_TEST(!contains(text, "0123456789abcdef"));
+    BOOST_TEST(tombstone_of(our_token, "").starts_with("revoked@:"));
+    auto const longest = tombstone_of(our_token, std::string(holdfast::max_label_size, 'x'));
+    BOOST_TEST(longest.size() == holdfast::max_token_size);
+    BOOST_TEST(is_tombstone(longest));
+    for (auto const* const other : {"", "revoked@", "revoked@ops:0123", "readers:x"})
+        BOOST_TEST(!is_tombstone(other));
+    BOOST_TEST(!is_tombstone(our_token));
+}
+
+BOOST_AUTO_TEST_CASE(the_script_of_a_reader_has_the_set_of_readers) {
+    auto const of_holder = encoded(false), of_reader = encoded(true);
+    BOOST_TEST(contains(of_holder, "EVALSHA"));
+    BOOST_TEST(!contains(of_holder, "readers"));
+    BOOST_TEST(contains(of_reader, "{k}:readers"));
+    for (auto const& each : {of_holder, of_reader}) {
+        BOOST_TEST(contains(each, our_token));
+        BOOST_TEST(contains(each, "revoked@ops:x"));
+    }
+    BOOST_TEST(contains(encoded(false, {.whole_script = true}), "keepttl"));
+}
+
+BOOST_AUTO_TEST_CASE(replies_to_a_revocation) {
+    BOOST_TEST((reading(revoked_key, command::revoke, {reply_type::number, 0, "1"})->verdict ==
+                verdict::yes));
+    BOOST_TEST((reading(revoked_key, command::revoke, {reply_type::number, 0, "0"})->verdict ==
+                verdict::no));
+    reading const nonsense(revoked_key, command::revoke, bulk("1"));
+    BOOST_TEST((nonsense->verdict == verdict::unknown));
+    BOOST_TEST((nonsense.reader.ends_session() == errc::not_redis));
+    reading const refused(
+        revoked_key, command::revoke,
+        {reply_type::simple_error, 0, "NOPERM User app has no permissions to run 'set'"});
+    BOOST_TEST((refused->verdict == verdict::refused));
+    BOOST_TEST((refused->cause == errc::access_denied));
+    BOOST_TEST(contains(refused->message, "GET, SET"), refused->message);
+    BOOST_TEST(!refused.reader.has_lack()); // locks can do without
+}
+
+// All kinds alike. Only the tombstone of our own token tells who has revoked us.
+BOOST_AUTO_TEST_CASE(an_extension_shows_tombstones) {
+    auto const ours = tombstone_of(our_token, "ops"), other = tombstone_of(another, "else");
+    for (auto const* const kind : {&exclusive_key, &read_key, &write_key, &set_key}) {
+        reading const revoked(*kind, command::extend, bulk(ours));
+        BOOST_TEST((revoked->verdict == verdict::no));
+        BOOST_TEST(revoked->holder == "revoked@ops");
+        reading const of_another(*kind, command::extend, bulk(other));
+        BOOST_TEST((of_another->verdict == verdict::no));
+        BOOST_TEST(of_another->holder == "");
+        auto const several = other + ' ' + ours;
+        BOOST_TEST(reading(*kind, command::extend, bulk(several))->holder == "revoked@ops");
+        reading const foreign(*kind, command::extend, bulk("revoked@ and more"));
+        BOOST_TEST((foreign->verdict == verdict::no));
+        BOOST_TEST(foreign->holder == "");
+        reading const nonsense(*kind, command::extend, bulk("another text"));
+        BOOST_TEST((nonsense->verdict == verdict::unknown));
+        reading const released(*kind, command::release, bulk(ours));
+        BOOST_TEST((released->verdict == verdict::unknown));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
