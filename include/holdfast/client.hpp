@@ -436,13 +436,14 @@ public:
     /// release, it does not touch a tombstone.
     ///
     /// If `seen` is held by readers, all that it shows are revoked. Writers then wait for their
-    /// times, and other readers go on.
+    /// times, and other readers go on. Of a semaphore, all permits that it shows are revoked, and
+    /// their slots stay closed for their times.
     ///
     /// A second call completes a revocation that has reached too few instances, and changes nothing
     /// if it is complete: an instance with the tombstone counts as done.
     ///
     /// The instances need the rights of inspect(), and those to run a script with GET and SET; for
-    /// readers GET, ZSCORE, ZADD and ZREM. Redis 6.0 or later.
+    /// readers and permits GET, ZSCORE, ZADD and ZREM. Redis 6.0 or later.
     ///
     /// @param seen  Of inspect() or wait_change() of a client with the same prefix. Its state is
     ///     key_state::held or key_state::revoked.
@@ -470,8 +471,8 @@ public:
         return boost::asio::async_initiate<Token, void(error, key_report)>(make_revocation(seen),
                                                                            token);
     }
-    /// The same for the holder whose token has this digest, such as one reader of several
-    /// (key_user::digest).
+    /// The same for the holder whose token has this digest, such as one of several readers or
+    /// permits (key_user::digest).
     ///
     /// @param key  Without the client's prefix.
     /// @param digest  key_report::digest, key_answer::digest or key_user::digest.

@@ -46,8 +46,9 @@ struct key_user {
     std::string holder{};
     /// The time after which it is gone, if nobody renews it. Empty if TIME or PTTL is refused.
     std::optional<std::chrono::milliseconds> ttl_left{};
-    /// A reader that was revoked (client::revoke). It cannot extend its lease, and keeps writers
-    /// out for the rest of its time. `digest` is that of the token that it had.
+    /// A reader or a permit that was revoked (client::revoke). It cannot extend its lease. For the
+    /// rest of its time a reader keeps writers out, and the slot of a permit stays closed. `digest`
+    /// is that of the token that it had.
     bool revoked = false;
     /// Of a permit: lease::slot(). Empty for the others.
     std::optional<unsigned> slot{};

@@ -190,9 +190,11 @@ detail::initiate_revoke client::make_revocation(key_report const& seen) const {
                                       detail::quoted(prefix));
     }
     std::vector<std::string> digests;
-    for (auto const& reader : seen.readers) digests.push_back(reader.digest);
+    for (auto const* const users : {&seen.readers, &seen.permits}) {
+        for (auto const& user : *users) digests.push_back(user.digest);
+    }
     auto const shown = seen.state == key_state::held || seen.state == key_state::revoked;
-    if (digests.empty() && !seen.shared()) digests.push_back(seen.digest);
+    if (digests.empty() && !seen.shared() && !seen.counted()) digests.push_back(seen.digest);
     if (!shown || digests.empty() || digests.front().empty()) {
         reject(errc::invalid_options, "the report shows no holder: " + seen.to_string());
     }

@@ -398,7 +398,9 @@ void add_revoke(commands& all) {
     auto& app = all.add("revoke", "Take a lock from its holder, without an overlap", revoke_help);
     auto const s = std::make_shared<revoke_settings>();
     app.add_option("key", s->key, "The key of the lock")->required();
-    app.add_option("--reader", s->reader, "The digest of one reader, as inspect shows it");
+    auto* const reader =
+        app.add_option("--reader", s->reader, "The digest of one reader, as inspect shows it");
+    app.add_option("--slot", s->slot, "The slot of one permit of a semaphore")->excludes(reader);
     app.add_flag("--yes", s->confirmed, "Do not ask");
     s->add_to(app);
     all.on(app, [s] { return revoke(*s); });

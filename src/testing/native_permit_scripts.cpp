@@ -187,10 +187,17 @@ private:
     double ttl_ = 0; ///< of the key
 };
 
-/// The answer, unless our token is alive and has the slot of the last argument.
-std::optional<reply> check(situation const& at) {
+/// The answer, unless our token is alive and has the slot of the last argument. `shows`: if a
+/// tombstone has the slot, that is the answer.
+std::optional<reply> check(situation const& at, bool shows) {
     auto const own = at.score(at.key, at.me), deadline = at.score(at.until, at.me);
-    if (!own || !at.is_alive(deadline)) return reply::integer(0);
+    if (!own || !at.is_alive(deadline)) {
+        auto const& slot = at.s.from_last(0);
+        if (!shows || own) return reply::integer(0);
+        auto const there = at.s.call({"zrangebyscore", at.key, slot, slot, "limit", "0", "1"});
+        if (there.parts.empty() || !is_tombstone(there.parts.front())) return reply::integer(0);
+        return show(there.parts.front());
+    }
     if (*own != number_in(at.s.from_last(0))) return reply::integer(to_reply(-1 - *own));
     return std::nullopt;
 }
@@ -232,7 +239,7 @@ reply permit_take_with_fence(script_run& s) {
 
 reply permit_extend(script_run& s) {
     situation const at(s);
-    if (auto answer = check(at)) return *answer;
+    if (auto answer = check(at, true)) return *answer;
     auto const ttl = number_in(s.argument(2));
     if (at.ttl_of(at.key) <= ttl) {
         auto const life = to_argument(std::ceil(ttl * 3 / 2));
@@ -247,7 +254,7 @@ reply permit_extend(script_run& s) {
 
 reply permit_raise(script_run& s) {
     situation const at(s);
-    if (auto answer = check(at)) return *answer;
+    if (auto answer = check(at, false)) return *answer;
     auto const& counters = s.key(3);
     if (at.score(counters, s.argument(4)).value_or(0) < number_in(s.argument(2)))
         s.call({"zadd", counters, s.argument(2), s.argument(4)});
@@ -265,6 +272,24 @@ reply permit_release(script_run& s) {
     at.drop();
     auto const was_alive = !deadline.is_null() && at.is_alive(number_in(deadline.text));
     return reply::integer(removed.number == 1 && was_alive ? 1 : 0);
+}
+
+reply revoke_permit(script_run& s) {
+    auto const &key = s.key(1), &until = s.key(2), &token = s.argument(1), &grave = s.argument(2);
+    auto const slot = s.try_call({"zscore", key, token});
+    auto const deadline = s.try_call({"zscore", until, token});
+    if (slot.is_error() && is_other_error(slot)) return slot;
+    if (slot.is_error() || slot.is_null() || deadline.is_error() || deadline.is_null())
+        return reply::integer(0);
+    s.call({"zadd", key, slot.text, grave});
+    auto const e = s.try_call({"zadd", until, deadline.text, grave});
+    if (e.is_error()) {
+        s.try_call({"zrem", key, grave});
+        return e;
+    }
+    s.call({"zrem", key, token});
+    s.call({"zrem", until, token});
+    return reply::integer(1);
 }
 
 reply permit_peek(script_run& s) {

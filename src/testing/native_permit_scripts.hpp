@@ -14,6 +14,7 @@ reply permit_extend(script_run&);
 reply permit_raise(script_run&);
 reply permit_release(script_run&);
 reply permit_peek(script_run&);
+reply revoke_permit(script_run&);
 
 } // namespace holdfast::testing
 

@@ -421,6 +421,7 @@ std::span<native_script const> native_scripts() {
         make(text::write_release_script, 4, 3, write_release),
         make(text::revoke_script, 1, 2, revoke),
         make(text::revoke_reader_script, 2, 2, revoke_reader),
+        make(text::revoke_permit_script, 2, 2, revoke_permit),
     };
     return all;
 }

@@ -141,4 +141,26 @@ BOOST_AUTO_TEST_CASE(one_of_the_readers_is_revoked) {
     BOOST_TEST(run_revoke("k", servers, "--yes --reader xyz").status == 2);
 }
 
+BOOST_AUTO_TEST_CASE(one_of_the_permits_is_revoked) {
+    fleet servers(3);
+    test_client client(servers);
+    BOOST_REQUIRE(client.all_up());
+    auto const workers = client.locks.make_semaphore("k", 2, long_lived);
+    attempt first, second;
+    first.start(workers);
+    auto one = wait_for_lease(client, first);
+    second.start(workers);
+    auto two = wait_for_lease(client, second);
+    auto const slot = std::to_string(one.slot().value());
+    auto const o = run_revoke("k", servers, "--yes --slot " + slot);
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST((client.extend(one) == errc::lease_lost));
+    BOOST_TEST(one.revoked_by() == "ops");
+    BOOST_TEST(!client.extend(two));
+    auto const none = run_revoke("k", servers, "--yes --slot 7");
+    BOOST_TEST(none.status == 2, none.said);
+    BOOST_TEST(contains(none.said, "no permit has this slot"), none.said);
+    BOOST_TEST(run_revoke("k", servers, "--yes --slot 1 --reader x").status == 125);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

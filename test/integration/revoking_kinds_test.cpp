@@ -39,6 +39,19 @@ std::string digest_of(key_report const& r, std::string_view label) {
     return found->digest;
 }
 
+/// A permit of the semaphore "k", once it is on all servers as the last of `count`.
+lease permit_of(test_client& c, fleet const& servers, std::int64_t count) {
+    attempt a;
+    a.start(c.locks.make_semaphore("k", 2, renewed));
+    auto held = wait_for_lease(c, a);
+    BOOST_REQUIRE(c.until([&] {
+        return std::ranges::all_of(servers, [&](server& s) {
+            return redis_cli(s).command({"ZCARD", "k"}).integer() == count;
+        });
+    }));
+    return held;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(revoking_kinds)
@@ -194,6 +207,64 @@ BOOST_AUTO_TEST_CASE(readers_of_one_process_are_revoked_together) {
     check_told(c, one, "ops");
     check_told(c, two, "ops");
     BOOST_TEST(c.locks.stats().revoked == 2U);
+}
+
+// One of two permits is revoked. The other goes on. The slot of the first stays closed for its
+// time, and then goes to the next.
+BOOST_AUTO_TEST_CASE(one_permit_is_revoked_and_the_others_go_on) {
+    on_every_kind([](fleet& servers) {
+        test_client first(servers, labelled("first")), second(servers, labelled("second")),
+            ops(servers, labelled("ops"));
+        first.runs_with(second);
+        ops.runs_with(first);
+        ops.runs_with(second);
+        for (auto* const c : {&first, &second, &ops}) BOOST_REQUIRE(c->all_up());
+        auto gone = permit_of(first, servers, 1);
+        auto stays = permit_of(second, servers, 2);
+        auto const seen = inspect(ops, "k");
+        BOOST_REQUIRE_MESSAGE(seen.permits.size() == 2U, seen);
+        auto const its = std::ranges::find(seen.permits, "first", &key_user::holder);
+        BOOST_REQUIRE_MESSAGE(its != seen.permits.end(), seen);
+        BOOST_TEST((its->slot == gone.slot()));
+        auto const r = revoke(ops, "k", its->digest);
+        BOOST_TEST(!r.how, r.how.what());
+        BOOST_TEST((r.after.state == key_state::held), r.after);
+        auto const closed = std::ranges::find(r.after.permits, true, &key_user::revoked);
+        BOOST_REQUIRE_MESSAGE(closed != r.after.permits.end(), r.after);
+        BOOST_TEST(closed->holder == "revoked@ops");
+        BOOST_TEST(closed->digest == its->digest);
+        BOOST_TEST((closed->slot == gone.slot()));
+        check_told(first, gone, "ops");
+        BOOST_TEST(!second.extend(stays));
+        auto const again = revoke(ops, "k", its->digest);
+        BOOST_TEST(!again.how, again.how.what());
+        BOOST_TEST(ops.locks.stats().revocations == 1U);
+        attempt next;
+        next.start(ops.locks.make_semaphore("k", 2, renewed));
+        BOOST_REQUIRE(ops.until([&] { return next.done; }, 20s));
+        BOOST_TEST(next.won(), next.how.what());
+        BOOST_TEST((next.when >= gone.deadline()));
+        BOOST_TEST((next.held.slot() == gone.slot()));
+        BOOST_TEST(ops.releases(next.held));
+        BOOST_TEST(second.releases(stays));
+        check_nothing_left(ops, servers);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(all_permits_are_revoked_by_one_call) {
+    fleet servers(3);
+    test_client first(servers), second(servers), ops(servers, labelled("ops"));
+    ops.runs_with(first);
+    ops.runs_with(second);
+    for (auto* const c : {&first, &second, &ops}) BOOST_REQUIRE(c->all_up());
+    auto one = permit_of(first, servers, 1), two = permit_of(second, servers, 2);
+    auto const r = revoke(ops, inspect(ops, "k"));
+    BOOST_TEST(!r.how, r.how.what());
+    BOOST_TEST(ops.locks.stats().revocations == 2U);
+    BOOST_TEST((first.extend(one) == errc::lease_lost));
+    BOOST_TEST((second.extend(two) == errc::lease_lost));
+    BOOST_TEST((one.ended_by() == lease_end::revoked));
+    BOOST_TEST((two.ended_by() == lease_end::revoked));
 }
 
 BOOST_AUTO_TEST_CASE(a_fair_lock_is_revoked) {

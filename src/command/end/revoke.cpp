@@ -24,42 +24,58 @@ later, or when its lease ends. The lock stays closed until then: nobody gets it 
 
 )";
 
-/// The holder that is to be revoked: a digest, or "readers".
-std::string target_of(revoke_settings const& s, key_report const& seen) {
-    if (!s.reader.empty()) return s.reader;
+/// The digest of the one reader or permit that was asked for. Empty: there is none. Those that a
+/// quorum has come first.
+std::string one_of(revoke_settings const& s, key_report const& seen) {
+    auto const find = [&](auto const& in) -> std::string {
+        for (auto const& user : in.readers)
+            if (user.digest == s.reader) return user.digest;
+        for (auto const& user : in.permits)
+            if (s.slot && user.slot == s.slot) return user.digest;
+        return {};
+    };
+    auto one = find(seen);
+    for (auto i = seen.instances.begin(); one.empty() && i != seen.instances.end(); ++i)
+        one = find(*i);
+    return one;
+}
+
+/// The holder that is to be revoked: a digest, or all readers or permits.
+std::string target_of(key_report const& seen, std::string const& one) {
+    if (!one.empty()) return one;
+    if (!seen.permits.empty()) return "permits";
     return seen.readers.empty() ? seen.digest : "readers";
 }
 
-bool has_reader(revoke_settings const& s, key_report const& seen) {
-    return std::ranges::any_of(seen.instances, [&](key_answer const& i) {
-        return std::ranges::find(i.readers, s.reader, &key_user::digest) != i.readers.end();
-    });
-}
-
-call_result revoke_seen(revoke_settings const& s, key_report const& seen) {
+call_result revoke_seen(revoke_settings const& s, key_report const& seen, std::string const& one) {
     return ask(s, [&](client& c, auto handler) {
-        if (!s.reader.empty()) return c.revoke(s.key, s.reader, std::move(handler));
+        if (!one.empty()) return c.revoke(s.key, one, std::move(handler));
         c.revoke(seen, std::move(handler));
     });
 }
 
-/// How long the key stays closed for writers, or for all.
-std::string closed_for(revoke_settings const& s, key_report const& after) {
-    auto const reader = std::ranges::find(after.readers, s.reader, &key_user::digest);
-    auto const left = s.reader.empty()                ? after.ttl_left
-                      : reader != after.readers.end() ? reader->ttl_left
-                                                      : std::nullopt;
+/// How long the key stays closed for writers, or for all; of one permit, its slot.
+std::string closed_for(key_report const& after, std::string const& one) {
+    auto left = after.ttl_left;
+    if (!one.empty()) {
+        left.reset();
+        for (auto const* const users : {&after.readers, &after.permits}) {
+            auto const at = std::ranges::find(*users, one, &key_user::digest);
+            if (at != users->end()) left = at->ttl_left;
+        }
+    }
     if (left) return "closed for " + duration_text(*left);
     return "closed until somebody releases it by force, if it never expires";
 }
 
-int finish(revoke_settings const& s, key_report const& seen, call_result const& r) {
+int finish(revoke_settings const& s, key_report const& seen, std::string const& one,
+           call_result const& r) {
     auto const log = [&](std::string_view outcome) {
-        log_decision("revocation", seen, target_of(s, seen), outcome);
+        log_decision("revocation", seen, target_of(seen, one), outcome);
     };
     if (!r.how) {
         log("revoked");
-        std::cout << "revoked " << printable(s.key) << ", " << closed_for(s, r.report) << '\n';
+        std::cout << "revoked " << printable(s.key) << ", " << closed_for(r.report, one) << '\n';
         return success;
     }
     if (r.how == errc::lease_lost) {
@@ -76,9 +92,10 @@ int finish(revoke_settings const& s, key_report const& seen, call_result const& 
 }
 
 /// The exit code if there is nobody to revoke; else success.
-int check(revoke_settings const& s, key_report const& seen) {
-    if (!s.reader.empty() && !has_reader(s, seen)) {
-        std::cerr << "holdfast: no reader has this digest\n";
+int check(revoke_settings const& s, key_report const& seen, std::string const& one) {
+    if (one.empty() && (s.slot || !s.reader.empty())) {
+        std::cerr << (s.slot ? "holdfast: no permit has this slot\n"
+                             : "holdfast: no reader has this digest\n");
         return seen.state == key_state::free ? was_free : held_by_another;
     }
     switch (seen.state) {
@@ -95,7 +112,7 @@ int check(revoke_settings const& s, key_report const& seen) {
     case key_state::unknown:
         break;
     }
-    if (!s.reader.empty()) return success;
+    if (!one.empty()) return success;
     std::cerr << "holdfast: the instances do not tell who holds the lock\n";
     return undetermined;
 }
@@ -106,7 +123,8 @@ int revoke(revoke_settings const& s) {
     auto const seen = inspect_now(s, {s.key}).front();
     print(seen, std::cout);
     std::cout << std::flush;
-    if (auto const code = check(s, seen); code != success) return code;
+    auto const one = one_of(s, seen);
+    if (auto const code = check(s, seen, one); code != success) return code;
     if (!s.confirmed) {
         std::cerr << effects;
         if (!has_terminal()) {
@@ -119,7 +137,7 @@ int revoke(revoke_settings const& s) {
             return not_confirmed;
         }
     }
-    return finish(s, seen, revoke_seen(s, seen));
+    return finish(s, seen, one, revoke_seen(s, seen, one));
 }
 
 } // namespace holdfast::command

@@ -4,6 +4,7 @@
 
 #include "command/settings.hpp"
 
+#include <optional>
 #include <string>
 
 namespace holdfast::command {
@@ -11,7 +12,8 @@ namespace holdfast::command {
 /// A revocation is for one key: a person looks at each.
 struct revoke_settings : settings {
     std::string key;
-    std::string reader; ///< a digest; empty: the holder, or all readers
+    std::string reader;           ///< a digest; empty: the holder, or all readers or permits
+    std::optional<unsigned> slot; ///< of one permit
     bool confirmed = false;
 };
 

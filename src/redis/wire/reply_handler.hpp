@@ -33,6 +33,13 @@ enum class line_place : std::uint8_t {
     front,    ///< contend: the process has come first in line before, and had no luck
 };
 
+/// Where the token of a holder is that is to be revoked.
+enum class token_place : std::uint8_t {
+    key,     ///< the value of the lock's key
+    readers, ///< one of the readers
+    permits, ///< one of the permits of a semaphore
+};
+
 struct command_args {
     std::string_view key;
     token_text token;
@@ -59,7 +66,7 @@ struct command_args {
     std::chrono::milliseconds readers_turn{0}; ///< release by a writer: for readers that wait
     // Of a revocation, whose token is the holder's:
     std::string_view tombstone{};
-    bool of_reader = false; ///< the token is that of a reader
+    token_place held_in = token_place::key;
 
     // Of a semaphore:
     std::uint16_t permits = 0; ///< acquire, contend, heal: slots 0 to permits-1 are given

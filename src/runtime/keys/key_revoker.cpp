@@ -27,7 +27,7 @@ struct key_revoker::target {
     std::string digest;
     std::string token{}; ///< empty: no instance has it
     std::string holder{};
-    bool is_reader = false;
+    redis::token_place held_in = redis::token_place::key;
     instance_set live{};    ///< these have the token
     instance_set revoked{}; ///< these have its tombstone
     instance_set without{}; ///< these have neither
@@ -87,7 +87,7 @@ public:
                 .token = revokes.token,
                 .ttl = revoker_.max_ttl_,
                 .tombstone = tombstone_,
-                .of_reader = revokes.is_reader};
+                .held_in = revokes.held_in};
     }
     bool still_wants(command) const noexcept override { return job_->op != nullptr; }
     void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
@@ -158,22 +158,37 @@ void key_revoker::judge(job& j, target& t, unsigned instance, redis::answer cons
         // No more was read, so there is nothing to compare with.
         if (a.value->size() > redis::token::max_size)
             return note(j, instance, "the value is longer than a token");
-        return plan(j, t, instance, *a.value, false);
+        return plan(j, t, instance, *a.value, found.holder, redis::token_place::key);
     case key_answer::kind::readers:
-        break;
+        return judge_users(j, t, instance, a, redis::token_place::readers);
+    case key_answer::kind::permits:
+        return judge_users(j, t, instance, a, redis::token_place::permits);
     case key_answer::kind::not_a_lock:
     case key_answer::kind::unknown:
         return;
     }
-    for (std::size_t i = 0; i < found.readers.size(); ++i) {
-        auto const& reader = found.readers[i];
-        if (reader.digest != t.digest) continue;
-        if (!reader.revoked) return plan(j, t, instance, a.beside->readers[i].token, true);
+}
+
+/// As judge(), among the readers or the permits of the instance.
+void key_revoker::judge_users(job& j, target& t, unsigned instance, redis::answer const& a,
+                              redis::token_place place) {
+    auto const& found = j.report.instances[instance];
+    auto const reads = place == redis::token_place::readers;
+    auto const& users = reads ? found.readers : found.permits;
+    for (std::size_t i = 0; i < users.size(); ++i) {
+        auto const& user = users[i];
+        if (user.digest != t.digest) continue;
+        if (!user.revoked) {
+            auto const& token = reads ? a.beside->readers[i].token : a.beside->permits[i].token;
+            return plan(j, t, instance, token, user.holder, place);
+        }
         t.revoked.insert(instance);
     }
     if (t.revoked.contains(instance)) return;
-    if (found.reader_count == found.readers.size()) return t.without.insert(instance);
-    note(j, instance, "it has more readers than it shows");
+    if ((reads ? found.reader_count : found.permit_count) == users.size())
+        return t.without.insert(instance);
+    note(j, instance,
+         reads ? "it has more readers than it shows" : "it has more permits than it shows");
 }
 
 /// The reason why the instance tells too little of the holder.
@@ -183,17 +198,15 @@ void key_revoker::note(job& j, unsigned instance, std::string_view reason) {
 }
 
 void key_revoker::plan(job& j, target& t, unsigned instance, std::string_view token,
-                       bool of_reader) {
+                       std::string const& holder, redis::token_place place) {
     if (t.token.empty()) {
         t.token = token;
-        t.is_reader = of_reader;
-        auto const& at = j.report.instances[instance];
-        auto const reader = std::ranges::find(at.readers, t.digest, &key_user::digest);
-        t.holder = of_reader ? reader->holder : at.holder;
+        t.held_in = place;
+        t.holder = holder;
     }
     // A writer whose lease has become a reader's is a reader at some instances. The other way
     // round, or with another token of this digest, a second call does the rest.
-    if (t.token == token && t.is_reader == of_reader) t.live.insert(instance);
+    if (t.token == token && t.held_in == place) t.live.insert(instance);
 }
 
 //

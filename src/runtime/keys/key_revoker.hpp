@@ -53,7 +53,9 @@ private:
     void survey(job&);
     void on_survey(job&, unsigned instance, redis::answer const&);
     void judge(job&, target&, unsigned instance, redis::answer const&);
-    static void plan(job&, target&, unsigned instance, std::string_view token, bool of_reader);
+    void judge_users(job&, target&, unsigned instance, redis::answer const&, redis::token_place);
+    static void plan(job&, target&, unsigned instance, std::string_view token,
+                     std::string const& holder, redis::token_place);
     void note(job&, unsigned instance, std::string_view reason);
     void revoke(job&);
     void on_revoked(job&, order&, unsigned instance, redis::answer const&);

@@ -88,6 +88,12 @@ std::optional<std::chrono::milliseconds> time_left(key_report const& r, std::siz
     return left;
 }
 
+/// The digest of a token, or of the one that a tombstone has replaced.
+std::string shown_digest(std::string_view token) {
+    return redis::is_tombstone(token) ? std::string(redis::digest_in(token))
+                                      : redis::digest_of(token);
+}
+
 bool lasts_longer(key_user const& a, key_user const& b) {
     return a.ttl_left > b.ttl_left;
 }
@@ -363,8 +369,7 @@ void surveyor::note_readers(key_answer& to, redis::key_companions const& from,
     to.found = key_answer::kind::readers;
     for (auto const& each : from.readers) {
         auto const revoked = redis::is_tombstone(each.token);
-        to.readers.push_back({.digest = revoked ? std::string(redis::digest_in(each.token))
-                                                : redis::digest_of(each.token),
+        to.readers.push_back({.digest = shown_digest(each.token),
                               .holder = name_of(key, each.token),
                               .ttl_left = each.left,
                               .revoked = revoked});
@@ -377,11 +382,12 @@ void surveyor::note_permits(key_answer& to, redis::key_companions const& from,
                             std::string const& key) const {
     to.found = key_answer::kind::permits;
     for (auto const& each : from.permits) {
-        to.permits.push_back({.digest = digest_of(each.token),
+        to.permits.push_back({.digest = shown_digest(each.token),
                               .holder = acquirer_.has_permit(key, each.token)
                                             ? std::string("this client")
                                             : std::string(redis::label_of(each.token)),
                               .ttl_left = each.left,
+                              .revoked = redis::is_tombstone(each.token),
                               .slot = each.slot});
     }
     to.permit_count = from.permit_count;

@@ -4,6 +4,7 @@
 
 #include "protocol/tenure/fence.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/revoked_key.hpp"
 #include "redis/wire/server_info.hpp"
 #include "redis/wire/token.hpp"
 
@@ -122,8 +123,8 @@ bool is_forced(sent_command const& c) {
 std::string name_of(sent_command const& c) {
     auto const* within = "TIME, ZCARD, ZCOUNT, ZSCORE, ZRANGE, ZRANGEBYSCORE, ZADD, ZREM, PTTL, "
                          "PEXPIRE";
-    if (c.command == command::extend || c.command == command::raise)
-        within = "TIME, ZSCORE, ZADD, PTTL, PEXPIRE";
+    if (c.command == command::extend) within = "TIME, ZSCORE, ZRANGEBYSCORE, ZADD, PTTL, PEXPIRE";
+    if (c.command == command::raise) within = "TIME, ZSCORE, ZADD, PTTL, PEXPIRE";
     if (is_forced(c)) return "DEL";
     if (c.command == command::release) within = "TIME, ZSCORE, ZRANGEBYSCORE, ZREM";
     if (is_peek(c.command)) within = "TIME, ZCOUNT, ZRANGE, PTTL";
@@ -222,6 +223,7 @@ void read_grant(partial_answer& p, sent_command const& c, element const& e) {
 void read_change(partial_answer& p, sent_command const& c, element const& e) {
     if (e.depth > 0) return; // the reply has no parts
     if (is_error(e.type)) return read_refusal(p, c, e);
+    if (c.command == command::extend && read_tombstones(p, c, e)) return;
     auto const number = whole(e);
     auto const done = number ? truth_of(e) : std::nullopt;
     if (is_forced(c) && number && *number >= 0) {

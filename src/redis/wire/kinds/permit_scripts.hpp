@@ -98,9 +98,14 @@ inline constexpr std::string_view fenced_end = "return e or {x,f}";
 
 /// The script goes on only if our token is alive and has the slot that is the last argument. If it
 /// has another, the answer is -1 less that.
-inline constexpr std::string_view check =
-    "local s,d=call('zscore',K,me),call('zscore',U,me) "
-    "if not s or not d or tonumber(d)<=now then return 0 end "
+inline constexpr std::string_view find = "local s,d=call('zscore',K,me),call('zscore',U,me) "
+                                         "if not s or not d or tonumber(d)<=now then ";
+inline constexpr std::string_view is_gone = "return 0 end ";
+/// As read_write_parts::compare_to_extend: if a tombstone has the slot, the answer is that.
+inline constexpr std::string_view show_tombstone =
+    "local x=ARGV[#ARGV] local o=not s and call('zrangebyscore',K,x,x,'limit',0,1)[1] "
+    "return o and string.sub(o,1,8)=='revoked@' and string.sub(o,1,64) or 0 end ";
+inline constexpr std::string_view compare_slots =
     "if tonumber(s)~=tonumber(ARGV[#ARGV]) then return -1-s end ";
 
 /// The keys come first: a token must not outlive them.
@@ -115,6 +120,16 @@ inline constexpr std::string_view raise =
     "if tonumber(call('zscore',F,x) or 0)<tonumber(ARGV[2]) then call('zadd',F,ARGV[2],x) end "
     "local l=try('pttl',F) "
     "if type(l)~='number' or l<tonumber(ARGV[3]) then call('pexpire',F,ARGV[3]) end return 1";
+
+/// ARGV[2] is the tombstone. It takes over the slot and the deadline, so the slot stays closed
+/// until then. Both sets get it before our token goes: an empty set would lose its ttl.
+inline constexpr std::string_view rename =
+    "local s,d=try('zscore',K,me),try('zscore',U,me) "
+    "if type(s)=='table' and not string.find(s.err,'WRONGTYPE') then return s end "
+    "if type(s)~='string' or type(d)~='string' then return 0 end "
+    "call('zadd',K,s,ARGV[2]) local e=try('zadd',U,d,ARGV[2]) "
+    "if type(e)=='table' then try('zrem',K,ARGV[2]) return e end "
+    "call('zrem',K,me) call('zrem',U,me) return 1";
 
 /// A token belongs to one tenure, so it goes from whatever slot it has. A value of another type in
 /// the place of one key does not keep it in the other.
@@ -147,16 +162,20 @@ inline constexpr auto permit_fenced_take_script =
            permit_parts::compare, permit_parts::choose_only, permit_parts::choose_any,
            permit_parts::count, permit_parts::admit, permit_parts::keep_count,
            permit_parts::fenced_end>::text;
-/// Returns 1, 0, or -1 less the slot that our token has instead.
+/// Returns 1, 0, -1 less the slot that our token has instead, or the tombstone that has the slot.
 inline constexpr auto permit_extend_script =
-    joined<permit_parts::start, permit_parts::clock, permit_parts::check,
-           permit_parts::extend>::text;
-/// Returns as permit_extend_script.
-inline constexpr auto permit_raise_script = joined<permit_parts::start, permit_parts::clock,
-                                                   permit_parts::check, permit_parts::raise>::text;
+    joined<permit_parts::start, permit_parts::clock, permit_parts::find,
+           permit_parts::show_tombstone, permit_parts::compare_slots, permit_parts::extend>::text;
+/// Returns 1, 0, or -1 less the slot that our token has instead.
+inline constexpr auto permit_raise_script =
+    joined<permit_parts::start, permit_parts::clock, permit_parts::find, permit_parts::is_gone,
+           permit_parts::compare_slots, permit_parts::raise>::text;
 inline constexpr auto permit_release_script =
     joined<permit_parts::start, permit_parts::clock, permit_parts::leave, permit_parts::drop,
            permit_parts::leave_end>::text;
+/// As revoke_script, for one of the permits. KEYS: the lock's and `until`.
+inline constexpr auto revoke_permit_script =
+    joined<permit_parts::start, permit_parts::rename>::text;
 inline constexpr auto permit_peek_script =
     joined<permit_parts::start, permit_parts::clock, permit_parts::peek>::text;
 

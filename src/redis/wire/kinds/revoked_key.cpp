@@ -2,6 +2,8 @@
 
 #include "redis/wire/key_companions.hpp"
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
+#include "redis/wire/kinds/permit_scripts.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/read_write_scripts.hpp"
 #include "redis/wire/tombstone.hpp"
@@ -19,17 +21,28 @@ namespace {
 using protocol::command;
 using protocol::verdict;
 
-constexpr std::array revoke_scripts{revoke_script, std::string_view(revoke_reader_script)};
+constexpr std::array revoke_scripts{revoke_script, std::string_view(revoke_reader_script),
+                                    std::string_view(revoke_permit_script)};
 
-// Only a reader's has two keys: a Cluster refuses a script with a key that is not there while the
-// slot migrates.
+// That of the key's value has one key: a Cluster refuses a script with a key that is not there
+// while the slot migrates.
 void encode_revoke(codec::request& request, command, wording w, command_args const& a) {
     static script const of_holder(revoke_script);
     static script const of_reader(revoke_reader_script);
-    if (!a.of_reader) return of_holder.encode(request, w, 1, a.key, a.token.view(), a.tombstone);
+    static script const of_permit(revoke_permit_script);
     static thread_local companion_names beside;
-    name_companions(beside, a.key, w.in_cluster);
-    of_reader.encode(request, w, 2, a.key, beside.readers, a.token.view(), a.tombstone);
+    static thread_local permit_names of_semaphore;
+    switch (a.held_in) {
+    case token_place::key:
+        return of_holder.encode(request, w, 1, a.key, a.token.view(), a.tombstone);
+    case token_place::readers:
+        name_companions(beside, a.key, w.in_cluster);
+        return of_reader.encode(request, w, 2, a.key, beside.readers, a.token.view(), a.tombstone);
+    case token_place::permits:
+        name_permit_keys(of_semaphore, a.key, w.in_cluster);
+        return of_permit.encode(request, w, 2, a.key, of_semaphore.until, a.token.view(),
+                                a.tombstone);
+    }
 }
 
 std::uint8_t replies_to_revoke(command, bool) {
@@ -38,8 +51,10 @@ std::uint8_t replies_to_revoke(command, bool) {
 
 /// The command in messages, with those within the script.
 std::string revoke_name(sent_command const& c) {
-    auto const of_reader = c.owner.arguments(c.command).of_reader;
-    auto const* within = of_reader ? "GET, ZSCORE, ZADD, ZREM" : "GET, SET";
+    auto const* within = "GET, SET";
+    auto const held_in = c.owner.arguments(c.command).held_in;
+    if (held_in == token_place::readers) within = "GET, ZSCORE, ZADD, ZREM";
+    if (held_in == token_place::permits) within = "ZSCORE, ZADD, ZREM";
     return std::string(c.words.whole_script ? "EVAL (" : "EVALSHA (") + within + ')';
 }
 

@@ -1,5 +1,6 @@
 // The wording of a revocation, the tombstone that it leaves, and how an extension shows it.
 #include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/revoked_key.hpp"
 #include "redis/wire/kinds/set_key.hpp"
@@ -30,9 +31,9 @@ constexpr std::string_view another = "web-8:0123456789abcdef0123456789abcdef";
 
 class handler final : public reply_handler {
 public:
-    explicit handler(lock_kind const& kind, bool of_reader = false)
+    explicit handler(lock_kind const& kind, token_place held_in = token_place::key)
         : kind_(kind)
-        , of_reader_(of_reader) {}
+        , held_in_(held_in) {}
     lock_kind const& kind() const noexcept override { return kind_; }
     command_args arguments(command) const noexcept override {
         return {.key = "k",
@@ -40,7 +41,7 @@ public:
                 .ttl = 10'000ms,
                 .keys = keys_,
                 .tombstone = "revoked@ops:x",
-                .of_reader = of_reader_};
+                .held_in = held_in_};
     }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
@@ -48,7 +49,7 @@ public:
 private:
     void recycle() noexcept override {}
     lock_kind const& kind_;
-    bool const of_reader_;
+    token_place const held_in_;
     std::array<std::string_view, 2> keys_{"a", "b"};
 };
 
@@ -75,9 +76,9 @@ element bulk(std::string_view text) {
     return {reply_type::blob_string, 0, text};
 }
 
-std::string encoded(bool of_reader, wording w = {}) {
+std::string encoded(token_place held_in, wording w = {}) {
     codec::request r;
-    handler const owner(revoked_key, of_reader);
+    handler const owner(revoked_key, held_in);
     revoked_key.encode(r, command::revoke, w, owner.arguments(command::revoke));
     return std::string(r.payload());
 }
@@ -105,16 +106,18 @@ BOOST_AUTO_TEST_CASE(a_tombstone_has_the_form_of_a_token) {
     BOOST_TEST(!is_tombstone(our_token));
 }
 
-BOOST_AUTO_TEST_CASE(the_script_of_a_reader_has_the_set_of_readers) {
-    auto const of_holder = encoded(false), of_reader = encoded(true);
+BOOST_AUTO_TEST_CASE(the_script_of_a_reader_or_a_permit_has_the_set_of_these) {
+    auto const of_holder = encoded(token_place::key), of_reader = encoded(token_place::readers),
+               of_permit = encoded(token_place::permits);
     BOOST_TEST(contains(of_holder, "EVALSHA"));
     BOOST_TEST(!contains(of_holder, "readers"));
     BOOST_TEST(contains(of_reader, "{k}:readers"));
-    for (auto const& each : {of_holder, of_reader}) {
+    BOOST_TEST(contains(of_permit, "{k}:until"));
+    for (auto const& each : {of_holder, of_reader, of_permit}) {
         BOOST_TEST(contains(each, our_token));
         BOOST_TEST(contains(each, "revoked@ops:x"));
     }
-    BOOST_TEST(contains(encoded(false, {.whole_script = true}), "keepttl"));
+    BOOST_TEST(contains(encoded(token_place::key, {.whole_script = true}), "keepttl"));
 }
 
 BOOST_AUTO_TEST_CASE(replies_to_a_revocation) {
@@ -137,7 +140,7 @@ BOOST_AUTO_TEST_CASE(replies_to_a_revocation) {
 // All kinds alike. Only the tombstone of our own token tells who has revoked us.
 BOOST_AUTO_TEST_CASE(an_extension_shows_tombstones) {
     auto const ours = tombstone_of(our_token, "ops"), other = tombstone_of(another, "else");
-    for (auto const* const kind : {&exclusive_key, &read_key, &write_key, &set_key}) {
+    for (auto const* const kind : {&exclusive_key, &read_key, &write_key, &set_key, &permit_key}) {
         reading const revoked(*kind, command::extend, bulk(ours));
         BOOST_TEST((revoked->verdict == verdict::no));
         BOOST_TEST(revoked->holder == "revoked@ops");
