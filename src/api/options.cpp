@@ -155,12 +155,12 @@ void check_keys(std::string_view prefix, std::span<std::string_view> keys,
             rejects("the note of a writer");
             name = beside.turn;
             rejects("the turn of the readers");
-            redis::permit_names permits;
-            redis::name_permit_keys(permits, full, in_cluster);
-            name = permits.until;
-            rejects("the set of the permits' deadlines");
-            name = permits.fences;
-            rejects("the set of the permits' fence counters");
+            redis::permit_names of_permits;
+            redis::name_permit_keys(of_permits, full, in_cluster);
+            name = of_permits.until;
+            rejects("the deadlines of the permits");
+            name = of_permits.fences;
+            rejects("the fence counters of the permits");
         }
     }
 }

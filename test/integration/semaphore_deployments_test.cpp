@@ -177,6 +177,19 @@ BOOST_AUTO_TEST_CASE(a_slot_moves_while_permits_are_held_and_one_waits) {
     });
 }
 
+// A grant counts when the replica has it, with the slot that it had.
+BOOST_AUTO_TEST_CASE(with_replicas_that_must_have_the_permits) {
+    cluster_group cluster;
+    auto options = unhurried();
+    options.replicas = 1;
+    permit_crowd c(address_of(cluster), {3}, quick, options, two_clients);
+    c.goes_on(100);
+    c.stops();
+    BOOST_TEST(c.all.most() == 3U);
+    BOOST_TEST(c.lost == 0U);
+    check_nothing_left(c.group, cluster);
+}
+
 BOOST_AUTO_TEST_CASE(on_a_mix_of_deployments) {
     sentinel_group sentinels;
     cluster_group cluster;

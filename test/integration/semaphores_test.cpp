@@ -136,6 +136,20 @@ BOOST_AUTO_TEST_CASE(one_client_holds_all_permits_and_the_next_is_refused) {
     });
 }
 
+// Such a ttl is checked at the server before its first grants count.
+BOOST_AUTO_TEST_CASE(a_grant_that_waits_for_another_reply_keeps_its_slot) {
+    fleet servers(3);
+    test_client one(servers);
+    auto held = hold(one, workers(one, 5, {.ttl = 4'567ms, .fencing = true}), 5);
+    BOOST_TEST((slots_of(held) == std::set<unsigned>{0, 1, 2, 3, 4}));
+    for (auto& each : held) {
+        BOOST_TEST(!one.extend(each));
+        BOOST_TEST(each.fence() > 0U);
+    }
+    release_all(one, held);
+    check_nothing_left(one, servers);
+}
+
 // One command to each server, however many permits are taken.
 BOOST_AUTO_TEST_CASE(a_free_permit_costs_one_round_trip) {
     fleet servers(3);
@@ -236,6 +250,7 @@ BOOST_AUTO_TEST_CASE(a_permit_left_to_its_ttl_comes_back_after_it) {
     waiter.start(workers(two, 2));
     auto got = wait_for_lease(two, waiter);
     BOOST_TEST((got.slot() == slot));
+    BOOST_TEST((stays.slot() != slot));
     BOOST_TEST((waiter.when >= deadline));
     BOOST_TEST(stays.held());
     BOOST_TEST(one.releases(stays));
