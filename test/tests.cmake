@@ -142,6 +142,7 @@ if(TARGET holdfast_command)
         integration/command_every_test.cpp
         integration/command_lead_test.cpp
         integration/command_list_test.cpp
+        integration/command_permits_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
         integration/command_readers_test.cpp

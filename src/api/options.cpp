@@ -164,9 +164,9 @@ void check_keys(std::string_view prefix, std::span<std::string_view> keys,
             redis::permit_names of_permits;
             redis::name_permit_keys(of_permits, full, in_cluster);
             name = of_permits.until;
-            rejects("the set of the permits' deadlines");
+            rejects("the deadlines of the permits");
             name = of_permits.fences;
-            rejects("the set of the permits' fence counters");
+            rejects("the fence counters of the permits");
         }
     }
 }

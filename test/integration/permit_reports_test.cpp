@@ -33,7 +33,7 @@ client_options labelled(std::string_view label) {
     return options;
 }
 
-lock workers(test_client& c, unsigned permits = 2, lock_options const& options = long_lived) {
+lock pool(test_client& c, unsigned permits = 2, lock_options const& options = long_lived) {
     return c.locks.make_semaphore("workers", permits, options);
 }
 
@@ -123,8 +123,8 @@ BOOST_AUTO_TEST_SUITE(permit_reports)
 BOOST_AUTO_TEST_CASE(a_report_names_the_slots_and_their_holders_and_shows_no_token) {
     on_every_kind([](fleet& servers) {
         holders c(servers);
-        auto first = hold(c.one, workers(c.one, 3));
-        auto second = hold(c.two, workers(c.two, 3, {.ttl = 30s}));
+        auto first = hold(c.one, pool(c.one, 3));
+        auto second = hold(c.two, pool(c.two, 3, {.ttl = 30s}));
         auto const r = inspect_until(c.asks, [](auto const& seen) { return has(seen, 2); });
         BOOST_TEST((r.state == key_state::held), r);
         BOOST_TEST(!r.shared());
@@ -176,9 +176,9 @@ BOOST_AUTO_TEST_CASE(permits_that_come_and_go_are_a_change) {
     };
     auto seen = inspect(c.asks);
     BOOST_TEST((seen.state == key_state::free), seen);
-    auto first = hold(c.one, workers(c.one));
+    auto first = hold(c.one, pool(c.one));
     seen = until(seen, 1);
-    auto second = hold(c.two, workers(c.two));
+    auto second = hold(c.two, pool(c.two));
     seen = until(seen, 2);
     BOOST_TEST(c.one.releases(first));
     seen = until(seen, 1);
@@ -221,28 +221,41 @@ BOOST_AUTO_TEST_CASE(no_more_permits_are_shown_than_are_of_use) {
 BOOST_AUTO_TEST_CASE(a_forced_release_ends_all_permits_that_were_seen) {
     on_every_kind([](fleet& servers) {
         holders c(servers);
-        auto first = hold(c.one, workers(c.one, 3, {.ttl = 60s, .fencing = true}));
+        // An instance that has just learned a script may be without the permit.
+        for (auto* const each : {&c.one, &c.two}) {
+            auto learns = hold(*each, pool(*each, 3, {.ttl = 60s, .fencing = each == &c.one}));
+            BOOST_TEST(each->releases(learns));
+        }
+        auto first = hold(c.one, pool(c.one, 3, {.ttl = 60s, .fencing = true}));
         auto const seen = inspect_until(c.asks, [](auto const& r) { return has(r, 1); });
-        auto second = hold(c.two, workers(c.two, 3));
-        inspect_until(c.asks, [](auto const& r) { return has(r, 2); });
+        auto second = hold(c.two, pool(c.two, 3));
+        auto const new_ones = [](key_answer const& i) {
+            return i.found != key_answer::kind::permits || i.permit_count == 2U;
+        };
+        inspect_until(c.asks, [&](auto const& r) {
+            return has(r, 2) && std::ranges::all_of(r.instances, new_ones);
+        });
         // One has come since.
         BOOST_TEST((force(c.asks, seen) == errc::lease_lost));
         BOOST_TEST(has(inspect(c.asks), 2));
         auto const both = inspect(c.asks);
         BOOST_TEST(!force(c.asks, both));
         BOOST_TEST((inspect(c.asks).state == key_state::free));
+        std::size_t counters = 0;
         for (std::size_t i = 0; i < servers.size(); ++i) {
             redis_cli cli(servers[i]);
             BOOST_TEST(!cli.exists("workers"));
             BOOST_TEST(!cli.exists("{workers}:until"));
-            BOOST_TEST(cli.exists("{workers}:fences")); // fences go on from there
+            counters += cli.exists("{workers}:fences") ? 1 : 0;
         }
-        auto third = hold(c.asks, workers(c.asks, 1));
+        BOOST_TEST(counters > servers.size() / 2); // fences go on from there
+        auto third = hold(c.asks, pool(c.asks, 1));
         BOOST_TEST((third.slot() == 0U));
         BOOST_TEST(c.asks.releases(third));
         (void)c.one.releases(first);
         (void)c.two.releases(second);
-        BOOST_TEST((force(c.asks) == errc{}));
+        auto const idle = force(c.asks); // there is nothing
+        BOOST_TEST(!idle, idle.what());
     });
 }
 
@@ -251,14 +264,14 @@ BOOST_AUTO_TEST_CASE(a_list_has_the_keys_of_semaphores_and_of_no_other_sorted_se
         test_client client(servers);
         BOOST_REQUIRE(client.all_up());
         auto plain = client.hold("worker");
-        auto one = hold(client, workers(client));
+        auto one = hold(client, pool(client));
         auto two = hold(client, client.locks.make_semaphore("work{a}", 3, long_lived));
         auto other = hold(client, client.locks.make_semaphore("other", 3, long_lived));
         redis_cli cli(servers[0]);
         (void)cli.command({"ZADD", "workload", "1", "x"});
         (void)cli.command({"ZADD", "workload:until", "1", "x"});
         BOOST_TEST(list(client, "work") ==
-                       (std::vector<std::string>{"work{a}", "worker", "workers"}),
+                       (std::vector<std::string>{"worker", "workers", "work{a}"}),
                    boost::test_tools::per_element());
         for (auto* const l : {&plain, &one, &two, &other}) BOOST_TEST(client.releases(*l));
     });
@@ -271,10 +284,10 @@ BOOST_AUTO_TEST_CASE(a_list_has_the_keys_of_semaphores_and_of_no_other_sorted_se
 BOOST_AUTO_TEST_CASE(who_is_refused_learns_whose_permit_ends_first) {
     fleet servers(3);
     holders c(servers);
-    auto first = hold(c.one, workers(c.one, 2));
-    auto second = hold(c.two, workers(c.two, 2, {.ttl = 30s}));
+    auto first = hold(c.one, pool(c.one, 2));
+    auto second = hold(c.two, pool(c.two, 2, {.ttl = 30s}));
     inspect_until(c.asks, [](auto const& r) { return has(r, 2); });
-    auto const how = try_once(c.asks, workers(c.asks, 2));
+    auto const how = try_once(c.asks, pool(c.asks, 2));
     BOOST_TEST((how == errc::contended), how.what());
     BOOST_TEST(contains(how.what(), "web-2"), how.what());
     BOOST_TEST(c.one.releases(first));
@@ -285,14 +298,14 @@ BOOST_AUTO_TEST_CASE(who_is_refused_learns_whose_permit_ends_first) {
 BOOST_AUTO_TEST_CASE(a_key_of_another_kind_is_told_as_such) {
     fleet servers(3);
     holders c(servers);
-    auto permit = hold(c.one, workers(c.one, 2));
+    auto permit = hold(c.one, pool(c.one, 2));
     inspect_until(c.asks, [](auto const& r) { return has(r, 1); });
     auto const plain = try_once(c.asks, c.asks.locks.make_lock("workers", long_lived));
     BOOST_TEST((plain == errc::wrong_type), plain.what());
     BOOST_TEST(contains(plain.what(), "semaphore"), plain.what());
     BOOST_TEST(c.one.releases(permit));
     auto held = c.two.hold("workers");
-    auto const counted = try_once(c.asks, workers(c.asks, 2));
+    auto const counted = try_once(c.asks, pool(c.asks, 2));
     BOOST_TEST((counted == errc::wrong_type), counted.what());
     BOOST_TEST(contains(counted.what(), "another kind of lock, of web-2"), counted.what());
     BOOST_TEST(c.two.releases(held));
@@ -346,15 +359,13 @@ BOOST_AUTO_TEST_CASE(with_the_documented_rights_and_no_others) {
 
 BOOST_AUTO_TEST_CASE(without_a_right_that_is_needed_an_acquire_fails_at_once) {
     on_two_servers([](server_kind const& kind) {
-        for (auto const* const missing : {"+time", "+zadd", "+eval"}) {
+        for (auto const* const missing : {"+time", "+zadd", "+zrangebyscore"}) {
             BOOST_TEST_CONTEXT(missing) {
-                std::vector<std::string> without{missing};
-                if (std::string_view(missing) == "+eval") without.emplace_back("+evalsha");
-                restricted r(kind, without);
+                restricted r(kind, {missing});
                 test_client p({r.redis.url()});
                 BOOST_REQUIRE(p.all_up());
                 attempt a;
-                a.start(workers(p));
+                a.start(pool(p));
                 BOOST_REQUIRE(p.until([&] { return a.done; }));
                 BOOST_TEST((a.how == errc::access_denied), a.how.what());
                 BOOST_TEST(contains(a.how.what(), "\"workers\""), a.how.what());
@@ -366,10 +377,10 @@ BOOST_AUTO_TEST_CASE(without_a_right_that_is_needed_an_acquire_fails_at_once) {
         restricted r(kind);
         test_client one({r.redis.url()}, labelled("web-1")), two({r.redis.url()});
         one.runs_with(two);
-        auto held = hold(one, workers(one, 1));
+        auto held = hold(one, pool(one, 1));
         r.change("-type");
         r.change("-getrange");
-        auto const how = try_once(two, workers(two, 1));
+        auto const how = try_once(two, pool(two, 1));
         BOOST_TEST((how == errc::contended), how.what());
         BOOST_TEST(contains(how.what(), "web-1"), how.what());
         BOOST_TEST(one.releases(held));
