@@ -4,6 +4,7 @@
 
 #include "json_value.hpp"
 #include "latency.hpp"
+#include "permits.hpp"
 #include "readers.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
@@ -133,6 +134,13 @@ public:
         result_["wide_and_narrow"] = std::move(shared);
         result_["read_write"] =
             readers_result(servers_, ours_,
+                           {.rounds = settings_.rounds,
+                            .round_seconds = settings_.round_seconds,
+                            .ttl = settings_.ttl,
+                            .options = {.thread_safe = !settings_.single_threaded}},
+                           failed_, violations_);
+        result_["semaphore"] =
+            permits_result(servers_, ours_,
                            {.rounds = settings_.rounds,
                             .round_seconds = settings_.round_seconds,
                             .ttl = settings_.ttl,

@@ -18,7 +18,8 @@ struct kinds_settings {
 
 /// Measures locks on 2 and 8 keys against locks on one key, in turns: the latency of one coroutine
 /// and the rate of 100, all keys free. Then clients that want 4 of 8 keys beside clients that want
-/// one of them, each client as a process of its own would be. Then read-write locks: readers.hpp.
+/// one of them, each client as a process of its own would be. Then read-write locks: readers.hpp,
+/// and semaphores: permits.hpp.
 /// Figures are medians of the rounds.
 boost::json::object kinds_scenario(kinds_settings const&);
 

@@ -71,6 +71,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/waiting/push_trust_test.cpp
     unit/protocol/quarantine_test.cpp
     unit/api/read_write_calls_test.cpp
+    unit/api/semaphore_calls_test.cpp
     unit/protocol/waiting/readers_queue_test.cpp
     unit/redis/server/reauthentication_test.cpp
     unit/protocol/server/reconnect_test.cpp
@@ -241,6 +242,8 @@ holdfast_test(read_write NAMED integration SECONDS 600
 holdfast_test(semaphores NAMED integration SECONDS 600
     LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
     integration/permit_scripts_test.cpp
+    integration/semaphore_deployments_test.cpp
+    integration/semaphores_test.cpp
     integration/acl_log.cpp)
 # Its own executable: its tests are long, and start groups of servers.
 holdfast_test(cluster SECONDS 600 LIBRARIES OpenSSL::SSL OpenSSL::Crypto SOURCES

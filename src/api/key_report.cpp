@@ -22,36 +22,54 @@ std::string readers_words(std::optional<std::uint64_t> count) {
     return *count == 1 ? "a reader" : std::to_string(*count) + " readers";
 }
 
+std::string permits_words(std::optional<std::uint64_t> count) {
+    if (!count) return "permits";
+    return *count == 1 ? "a permit" : std::to_string(*count) + " permits";
+}
+
 std::string writer_words(key_user const& writer) {
     return writer.holder.empty() ? "a writer waits" : "a writer of " + writer.holder + " waits";
 }
 
-/// The labels of the readers, or the digests of those without one. A line has room for a few.
-std::string names_of(std::vector<key_user> const& readers) {
+/// The labels of readers or permits, or the digests of those without one, behind the slot of a
+/// permit. A line has room for a few.
+std::string names_of(std::vector<key_user> const& users) {
     constexpr std::size_t most = 8;
     std::string text;
-    for (std::size_t n = 0; n < std::min(most, readers.size()); ++n) {
-        auto const& r = readers[n];
-        text += (n == 0 ? "" : ", ") + (r.holder.empty() ? '[' + r.digest + ']' : r.holder);
+    for (std::size_t n = 0; n < std::min(most, users.size()); ++n) {
+        auto const& u = users[n];
+        if (n > 0) text += ", ";
+        if (u.slot) text += std::to_string(*u.slot) + ' ';
+        text += u.holder.empty() ? '[' + u.digest + ']' : u.holder;
     }
-    return readers.size() > most ? text + ", ..." : text;
+    return users.size() > most ? text + ", ..." : text;
+}
+
+bool has_key(key_answer const& i) {
+    using kind = key_answer::kind;
+    return i.found == kind::present || i.found == kind::readers || i.found == kind::permits;
+}
+
+/// The key says so on each of the instances on which the verdict rests.
+bool holds(key_report const& r, key_answer::kind k) {
+    return r.state == key_state::held && std::ranges::any_of(r.instances, [&](auto const& i) {
+               return i.found == k && i.digest == r.digest;
+           });
 }
 
 std::string describe(key_answer const& i) {
-    auto const shared = i.found == key_answer::kind::readers;
-    auto text = i.address + ' ' + (shared ? readers_words(i.reader_count) : to_string(i.found));
-    if (!shared && !i.holder.empty()) text += " by " + i.holder;
-    if (!shared && !i.digest.empty()) text += " [" + i.digest + ']';
-    if ((shared || i.found == key_answer::kind::present) && i.ttl_known)
-        text += ", " + detail::time_left_words(i.ttl_left);
+    auto const present = i.found == key_answer::kind::present;
+    auto text = i.address + ' ' +
+                (i.found == key_answer::kind::readers   ? readers_words(i.reader_count)
+                 : i.found == key_answer::kind::permits ? permits_words(i.permit_count)
+                                                        : to_string(i.found));
+    if (present && !i.holder.empty()) text += " by " + i.holder;
+    if (present && !i.digest.empty()) text += " [" + i.digest + ']';
+    if (has_key(i) && i.ttl_known) text += ", " + detail::time_left_words(i.ttl_left);
     if (i.writer) text += ", " + writer_words(*i.writer);
     if (i.turn == readers_turn::open) text += ", the readers' turn";
     if (!i.message.empty()) text += " (" + i.message + ')';
     return text;
-}
-
-bool has_key(key_answer const& i) {
-    return i.found == key_answer::kind::present || i.found == key_answer::kind::readers;
 }
 
 /// The instances on which the verdict rests.
@@ -106,6 +124,8 @@ char const* to_string(key_answer::kind k) noexcept {
         return "present";
     case key_answer::kind::readers:
         return "readers";
+    case key_answer::kind::permits:
+        return "permits";
     case key_answer::kind::not_a_lock:
         return "not a lock";
     case key_answer::kind::unknown:
@@ -127,9 +147,11 @@ char const* to_string(readers_turn t) noexcept {
 }
 
 bool key_report::shared() const noexcept {
-    return state == key_state::held && std::ranges::any_of(instances, [&](key_answer const& i) {
-               return i.found == key_answer::kind::readers && i.digest == digest;
-           });
+    return holds(*this, key_answer::kind::readers);
+}
+
+bool key_report::counted() const noexcept {
+    return holds(*this, key_answer::kind::permits);
 }
 
 std::string key_report::to_string() const {
@@ -137,6 +159,9 @@ std::string key_report::to_string() const {
     if (shared()) {
         text += " by " + readers_words(reader_count);
         if (!readers.empty()) text += " (" + names_of(readers) + ')';
+    } else if (counted()) {
+        text += " by " + permits_words(permit_count);
+        if (!permits.empty()) text += " (" + names_of(permits) + ')';
     } else if (!holder.empty()) {
         text += " by " + holder;
     }

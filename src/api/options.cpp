@@ -4,6 +4,7 @@
 #include "protocol/tenure/fence.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/token.hpp"
@@ -154,6 +155,12 @@ void check_keys(std::string_view prefix, std::span<std::string_view> keys,
             rejects("the note of a writer");
             name = beside.turn;
             rejects("the turn of the readers");
+            redis::permit_names of_permits;
+            redis::name_permit_keys(of_permits, full, in_cluster);
+            name = of_permits.until;
+            rejects("the deadlines of the permits");
+            name = of_permits.fences;
+            rejects("the fence counters of the permits");
         }
     }
 }

@@ -28,12 +28,14 @@ json::value json_of(std::optional<key_user> const& u) {
     return json::object{{"holder", printable(u->holder)}, {"ttl_left_ms", ms_or_null(u->ttl_left)}};
 }
 
-json::array json_of(std::vector<key_user> const& readers) {
+json::array json_of(std::vector<key_user> const& users) {
     json::array all;
-    for (auto const& r : readers) {
-        all.push_back(json::object{{"holder", printable(r.holder)},
-                                   {"digest", r.digest},
-                                   {"ttl_left_ms", ms_or_null(r.ttl_left)}});
+    for (auto const& u : users) {
+        json::object each{{"holder", printable(u.holder)},
+                          {"digest", u.digest},
+                          {"ttl_left_ms", ms_or_null(u.ttl_left)}};
+        if (u.slot) each["slot"] = *u.slot;
+        all.push_back(std::move(each));
     }
     return all;
 }
@@ -45,6 +47,11 @@ json::value json_of(std::optional<std::uint64_t> count) {
 std::string readers_text(std::optional<std::uint64_t> count) {
     if (!count) return "readers";
     return std::to_string(*count) + (*count == 1 ? " reader" : " readers");
+}
+
+std::string permits_text(std::optional<std::uint64_t> count) {
+    if (!count) return "permits";
+    return std::to_string(*count) + (*count == 1 ? " permit" : " permits");
 }
 
 std::string writer_text(key_user const& writer) {
@@ -70,14 +77,25 @@ void print_readers(std::vector<key_user> const& readers, std::ostream& out) {
     out << '\n';
 }
 
+void print_permits(std::vector<key_user> const& permits, std::ostream& out) {
+    table t({"SLOT", "HOLDER", "TOKEN", "TTL LEFT"});
+    for (auto const& p : permits) {
+        t.add({std::to_string(p.slot.value_or(0)), or_dash(printable(p.holder)), p.digest,
+               p.ttl_left ? duration_text(*p.ttl_left) : "unknown"});
+    }
+    t.print(out);
+    out << '\n';
+}
+
 } // namespace
 
 std::string holder_of(key_report const& r) {
+    if (r.counted()) return permits_text(r.permit_count);
     return r.shared() ? readers_text(r.reader_count) : r.holder;
 }
 
 std::string token_of(key_report const& r) {
-    return r.shared() ? std::string() : r.digest;
+    return r.shared() || r.counted() ? std::string() : r.digest;
 }
 
 std::string time_left(key_report const& r) {
@@ -109,6 +127,8 @@ json::object to_json(key_report const& r) {
                      {"shared", r.shared()},
                      {"reader_count", json_of(r.reader_count)},
                      {"readers", json_of(r.readers)},
+                     {"permit_count", json_of(r.permit_count)},
+                     {"permits", json_of(r.permits)},
                      {"writer", json_of(r.writer)}};
     if (r.since) all["since"] = time_text(*r.since);
     json::array instances;
@@ -124,6 +144,8 @@ json::object to_json(key_report const& r) {
                           {"message", printable(i.message)},
                           {"reader_count", json_of(i.reader_count)},
                           {"readers", json_of(i.readers)},
+                          {"permit_count", json_of(i.permit_count)},
+                          {"permits", json_of(i.permits)},
                           {"writer", json_of(i.writer)},
                           {"turn", to_string(i.turn)},
                           {"turn_left_ms", ms_or_null(i.turn_left)}};
@@ -135,7 +157,7 @@ json::object to_json(key_report const& r) {
 
 void print(key_report const& r, std::ostream& out) {
     out << "lock      " << printable(r.key) << '\n' << "state     " << to_string(r.state) << '\n';
-    if (r.shared()) {
+    if (r.shared() || r.counted()) {
         out << "holder    " << holder_of(r) << '\n' << "ttl left  " << time_left(r) << '\n';
     } else if (r.state == key_state::held) {
         out << "holder    " << (r.holder.empty() ? "without a label" : printable(r.holder)) << '\n'
@@ -147,15 +169,19 @@ void print(key_report const& r, std::ostream& out) {
     if (r.writer) out << "waiting   " << writer_text(*r.writer) << '\n';
     out << "quorum    " << r.quorum << " of " << r.instances.size() << "\n\n";
     if (!r.readers.empty()) print_readers(r.readers, out);
+    if (!r.permits.empty()) print_permits(r.permits, out);
     table t({"INSTANCE", "FOUND", "HOLDER", "TOKEN", "TTL LEFT", "ROUND TRIP", "MESSAGE"});
     for (auto const& i : r.instances) {
         auto const left = i.ttl_left    ? duration_text(*i.ttl_left)
                           : i.ttl_known ? std::string("never expires")
                                         : std::string();
         auto const shared = i.found == key_answer::kind::readers;
+        auto const counted = i.found == key_answer::kind::permits;
         t.add({i.address, to_string(i.found),
-               or_dash(shared ? readers_text(i.reader_count) : printable(i.holder)),
-               or_dash(shared ? std::string() : i.digest), or_dash(left),
+               or_dash(shared    ? readers_text(i.reader_count)
+                       : counted ? permits_text(i.permit_count)
+                                 : printable(i.holder)),
+               or_dash(shared || counted ? std::string() : i.digest), or_dash(left),
                i.round_trip.count() > 0 ? duration_text(i.round_trip) : "-",
                printable(message_of(i))});
     }

@@ -5,6 +5,7 @@
 // The input is a list of steps, each a letter with parameters: see conversation::step.
 #include "redis/server/server_link.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 
 #include "fuzz/check.hpp"
@@ -34,7 +35,8 @@ using holdfast::test::check;
 using protocol::command;
 using protocol::verdict;
 
-constexpr std::size_t all_keys = 8; // four of exclusive locks, two of readers, two of writers
+// Four of exclusive locks, two of readers, two of writers, two of semaphores.
+constexpr std::size_t all_keys = 10;
 constexpr std::size_t max_submissions = 2'000; // enough for several batches
 
 //
@@ -156,7 +158,7 @@ public:
     void ask(conversation& c, std::size_t key) {
         conversation_ = &c;
         key_ = "key" + std::to_string(key);
-        kind_ = key < 4 ? &exclusive_key : key < 6 ? &read_key : &write_key;
+        kind_ = key < 4 ? &exclusive_key : key < 6 ? &read_key : key < 8 ? &write_key : &permit_key;
     }
     bool wanted = true;
     bool fenced = false;
@@ -174,7 +176,9 @@ private:
                 .number = 7,
                 .intent = "fuzz:me",
                 .waits = true,
-                .readers_turn = 3ms};
+                .readers_turn = 3ms,
+                .permits = 10,
+                .start = 3};
     }
     bool still_wants(command) const noexcept override { return wanted; }
     void on_answer(unsigned instance, command, std::uint32_t round, answer const&) override;

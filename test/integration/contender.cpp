@@ -2,8 +2,8 @@
 // it.
 //
 //   contender --instances HOST:PORT,... [--key KEY] [--ttl MS] [--instance-timeout MS]
-//     [--fencing on|off] [--access exclusive|read|write] [--witness HOST:PORT --coroutines N
-//     (--sections N | --seconds N)]
+//     [--fencing on|off] [--access exclusive|read|write | --permits N]
+//     [--witness HOST:PORT --coroutines N (--sections N | --seconds N)]
 //
 // The process prints "ready" when every instance is up, and continues when it reads a line. The
 // witness is a server that is no instance. With a witness, each coroutine runs --sections sections
@@ -54,6 +54,7 @@ struct settings {
     unsigned seconds = 0;
     bool fencing = false;
     holdfast::lock_access access = holdfast::lock_access::exclusive;
+    unsigned permits = 0; ///< of a semaphore
 };
 
 struct results {
@@ -95,6 +96,8 @@ private:
 
     holdfast::lock make_lock() {
         holdfast::lock_options const o{.ttl = settings_.ttl, .fencing = settings_.fencing};
+        if (settings_.permits != 0)
+            return locks_.make_semaphore(settings_.key, settings_.permits, o);
         if (settings_.access == holdfast::lock_access::exclusive)
             return locks_.make_lock(settings_.key, o);
         auto const both = locks_.make_read_write_lock(settings_.key, o);
@@ -248,6 +251,8 @@ settings parse(int argc, char** argv) {
             s.fencing = value == "on";
         } else if (option == "--access") {
             s.access = access_of(option, value);
+        } else if (option == "--permits") {
+            s.permits = positive(option, value);
         } else if (option == "--coroutines") {
             s.coroutines = positive(option, value);
         } else if (option == "--sections") {

@@ -119,7 +119,8 @@ struct pair_of_servers {
         auto const theirs = all(real), its = all(ours);
         constexpr double slack = 5'000;
         auto const agree = std::ranges::equal(theirs, its, [&](auto const& a, auto const& b) {
-            return a.first == b.first && std::abs(a.second - b.second) < slack;
+            return a.first == b.first &&
+                   (a.second == b.second || std::abs(a.second - b.second) < slack);
         });
         failed = failed || !agree;
         BOOST_TEST(agree, key);
@@ -755,7 +756,7 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_permits_get_the_replies_of_a_server) {
                 } else if (raises) {
                     words.insert(words.end(), {choose.of(numbers), some_ttl(), slot});
                 } else if (text == redis::permit_peek_script) {
-                    words.insert(words.end(), {std::to_string(1 + choose.below(6)), "105"});
+                    words.insert(words.end(), {std::to_string(1 + choose.below(6)), "64"});
                 }
                 both.same(words);
                 both.same_keys(keys);

@@ -176,6 +176,21 @@ BOOST_AUTO_TEST_CASE(transfers_lose_nothing) {
     check_nothing_left(instances);
 }
 
+// Two processes at once, with the same ten desks.
+BOOST_AUTO_TEST_CASE(at_most_ten_jobs_work_and_each_has_its_desk) {
+    fleet instances(3);
+    server store;
+    std::string command = program("HOLDFAST_TEN_WORKERS") + ' ' + store.address();
+    for (auto const& url : instances.urls()) command += " '" + url + "'";
+    command = "timeout 60 " + command;
+    auto const o = run_program(command + " & " + command + "; status=$?; wait $! && exit $status");
+    BOOST_TEST(o.status == 0, o.said);
+    for (auto const* const line :
+         {"30 jobs are done", ", 0 were disturbed\n", "a late write turned away\n"})
+        BOOST_TEST(o.said.find(line) != o.said.rfind(line), o.said);
+    check_nothing_left(instances, std::chrono::seconds(15));
+}
+
 // Two processes at once, on the same page.
 BOOST_AUTO_TEST_CASE(a_page_is_read_by_many_and_never_torn) {
     fleet instances(3);

@@ -11,7 +11,7 @@ namespace holdfast::test {
 namespace {
 
 bool is_fence_counter(std::string_view key) {
-    return key.ends_with(":fence");
+    return key.ends_with(":fence") || key.ends_with(":fences");
 }
 
 } // namespace

@@ -58,15 +58,15 @@ struct attempt {
 
     waiter const* made_for = nullptr; ///< compared only, and only while it waits
     duration ttl{};
-    bool fenced = false;
-    bool adopts = false;   ///< asks for the key that has the waiter's token already
-    bool asks_all = false; ///< at once, and not the arbiter first
-    bool reserved = false; ///< the arbiter has reserved the key: see place_in_line
-    bool shared = false;   ///< it is a reader's
-    bool alone = false;    ///< its tenure serves no other reader
-    bool writes = false;   ///< it is a writer's
-    bool notes = false;    ///< it is a writer's that tells readers
-    unsigned permits = 0;  ///< of the semaphore: see waiter
+    bool fenced : 1 = false;
+    bool adopts : 1 = false;   ///< asks for the key that has the waiter's token already
+    bool asks_all : 1 = false; ///< at once, and not the arbiter first
+    bool reserved : 1 = false; ///< the arbiter has reserved the key: see place_in_line
+    bool shared : 1 = false;   ///< it is a reader's
+    bool alone : 1 = false;    ///< its tenure serves no other reader
+    bool writes : 1 = false;   ///< it is a writer's
+    bool notes : 1 = false;    ///< it is a writer's that tells readers
+    unsigned permits = 0;      ///< of the semaphore: see waiter
     time_point begun{};
 };
 
@@ -99,8 +99,8 @@ public:
     }
     /// True if a waiter has to be refused, because somebody else has the key. Those who want a
     /// permit at once also stand behind others, as there may be several.
-    bool refuses() const {
-        return try_.permits != 0 ? has_impatient() : !empty() && front().is_refused();
+    bool refuses() {
+        return try_.permits != 0 ? impatient() != nullptr : !empty() && front().is_refused();
     }
     /// True if another lease of the same tenure follows the one that ends now. `left`: the rest of
     /// the tenure.

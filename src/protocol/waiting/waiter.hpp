@@ -60,7 +60,6 @@ public:
     /// `w` was cancelled, timed out, refused or has failed.
     void leave(waiter& w) {
         if (w.notes) --noting_;
-        if (w.is_refused()) --impatient_;
         waiters_.erase(waiters_.iterator_to(w));
     }
     /// Removes all waiters, and notifies none of them.
@@ -70,11 +69,8 @@ public:
     bool empty() const { return waiters_.empty(); }
     /// The waiter that is refused when the key is held: one that does not wait, or the first.
     waiter& to_refuse() {
-        auto const found = front().waits && impatient_ > 0
-                               ? std::find_if(waiters_.begin(), waiters_.end(),
-                                              [](waiter const& w) { return w.is_refused(); })
-                               : waiters_.begin();
-        return *found;
+        auto* const w = front().waits ? impatient() : nullptr;
+        return w != nullptr ? *w : front();
     }
     /// False: others have the next turn for one of the keys (key_line.hpp), so the first waiter
     /// must wait, and a tenure is not handed over.
@@ -95,7 +91,7 @@ protected:
 
     void add(waiter& w) {
         if (w.notes) ++noting_;
-        if (w.is_refused()) ++impatient_;
+        if (w.is_refused()) some_impatient_ = true;
         auto const behind = [](waiter const& other) { return !other.adopts; };
         waiters_.insert(
             w.adopts ? std::find_if(waiters_.begin(), waiters_.end(), behind) : waiters_.end(), w);
@@ -106,14 +102,22 @@ protected:
         return w;
     }
     bool take_has_keys() { return std::exchange(has_keys_, false); }
-    bool has_impatient() const { return impatient_ > 0; }
+    /// The first that does not wait, or null. It looks at all of them, but not again before another
+    /// one has joined.
+    waiter* impatient() {
+        if (!some_impatient_) return nullptr;
+        auto const found = std::find_if(waiters_.begin(), waiters_.end(),
+                                        [](waiter const& w) { return w.is_refused(); });
+        some_impatient_ = found != waiters_.end();
+        return some_impatient_ ? &*found : nullptr;
+    }
 
 private:
     waiter_list waiters_;
     unsigned noting_ = 0;
-    unsigned impatient_ = 0; ///< how many of them do not wait
     bool may_try_ = true;
     bool has_keys_ = false;
+    bool some_impatient_ = false; ///< one has joined that does not wait, and may be here
 };
 
 } // namespace holdfast::protocol

@@ -23,7 +23,7 @@ class expiry_check {
 public:
     struct held_grant {
         pending_command command;
-        std::uint64_t number; ///< of a grant with a fence
+        grant_facts granted;
         lease_clock::time_point sent;
     };
     enum class finding : std::uint8_t {
@@ -44,7 +44,7 @@ public:
                         c == command::extend);
     }
     /// False if the ttl has no fraction of a second. If this throws, the answer is not held.
-    bool hold(pending_command const&, std::uint64_t number, lease_clock::time_point sent);
+    bool hold(pending_command const&, grant_facts const&, lease_clock::time_point sent);
     void take_part(element const&);
     /// The reply is complete.
     finding evaluate();

@@ -120,8 +120,8 @@ void lock_replies::take_answer(pending_command const& c) {
         if (cause != errc{}) {
             return answer(c, {.verdict = verdict::unknown, .cause = cause, .message = reason});
         }
-        if (holds(c.command)) return state_.commands.hold(c, a.number);
-        if (awaits_expiry(c, a.number, sent)) return;
+        if (holds(c.command)) return state_.commands.hold(c, a.granted());
+        if (awaits_expiry(c, a.granted(), sent)) return;
     }
     answer(c, a);
 }
@@ -208,14 +208,15 @@ void lock_replies::answer_held(held_answer const& h) {
         cause = replicas_.cause();
         reason = replicas_.reason();
     }
-    if (cause == errc{} && awaits_expiry(c, h.number, sent)) return;
-    answer_held(c, h.number, cause, reason);
+    if (cause == errc{} && awaits_expiry(c, h.granted, sent)) return;
+    answer_held(c, h.granted, cause, reason);
 }
 
 // The owner of a grant that does not count releases the key.
-void lock_replies::answer_held(pending_command const& c, std::uint64_t number, errc cause,
+void lock_replies::answer_held(pending_command const& c, grant_facts const& granted, errc cause,
                                std::string_view reason) {
-    redis::answer a{.verdict = protocol::verdict::yes, .number = number};
+    redis::answer a{
+        .verdict = protocol::verdict::yes, .number = granted.number, .slot = granted.slot};
     if (cause != errc{})
         a = {.verdict = protocol::verdict::unknown, .cause = cause, .message = reason};
     answer(c, a);
@@ -225,9 +226,9 @@ void lock_replies::answer_held(pending_command const& c, std::uint64_t number, e
 // Expiry
 //
 
-bool lock_replies::awaits_expiry(pending_command const& c, std::uint64_t number,
+bool lock_replies::awaits_expiry(pending_command const& c, grant_facts const& granted,
                                  lease_clock::time_point sent) {
-    return expiry_.concerns(c.command) && expiry_.hold(c, number, sent);
+    return expiry_.concerns(c.command) && expiry_.hold(c, granted, sent);
 }
 
 void lock_replies::on_expiry() {
@@ -236,7 +237,7 @@ void lock_replies::on_expiry() {
         for (auto const& h : expiry_.take_held()) {
             if (!h.command.owner) continue;
             auto const [cause, reason] = objection(h.command.command, h.sent);
-            answer_held(h.command, h.number, cause, reason);
+            answer_held(h.command, h.granted, cause, reason);
         }
         break;
     case expiry_check::finding::cut:
@@ -244,7 +245,7 @@ void lock_replies::on_expiry() {
         break;
     case expiry_check::finding::unclear:
         if (auto const h = expiry_.take_asked(); h && h->command.owner) {
-            answer_held(h->command, h->number, errc::rejected, expiry_.problem());
+            answer_held(h->command, h->granted, errc::rejected, expiry_.problem());
         }
         expiry_.ask_next();
         break;
@@ -253,7 +254,7 @@ void lock_replies::on_expiry() {
 
 void lock_replies::refuse_held() {
     for (auto const& h : expiry_.take_held()) {
-        if (h.command.owner) answer_held(h.command, h.number, errc::rejected, expiry_.problem());
+        if (h.command.owner) answer_held(h.command, h.granted, errc::rejected, expiry_.problem());
     }
 }
 

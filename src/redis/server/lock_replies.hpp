@@ -60,8 +60,8 @@ private:
     void answer(pending_command const&, redis::answer const&) noexcept;
     void answer_for_node(pending_command const&, redis::answer) noexcept;
     void answer_held(held_answer const&);
-    void answer_held(pending_command const&, std::uint64_t number, errc, std::string_view reason);
-    bool awaits_expiry(pending_command const&, std::uint64_t number, lease_clock::time_point sent);
+    void answer_held(pending_command const&, grant_facts const&, errc, std::string_view reason);
+    bool awaits_expiry(pending_command const&, grant_facts const&, lease_clock::time_point sent);
     void refuse_held();
     void fail_held(errc cause) noexcept;
     void send_again(pending_command, rewording);

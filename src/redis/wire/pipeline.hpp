@@ -59,7 +59,7 @@ struct pending_command {
 /// An answer that counts only if enough replicas have the write.
 struct held_answer {
     pending_command command;
-    std::uint64_t number; ///< of a grant with a fence
+    grant_facts granted;
 };
 
 struct batch {
@@ -129,8 +129,8 @@ public:
     bool read(std::string_view& bytes, User& user);
     std::string const& problem() const { return problem_; }
     /// Holds an answer of the front batch until take_held(). The batch must end with WAIT.
-    void hold(pending_command c, std::uint64_t number) noexcept {
-        in_flight_.front()->held.push_back({.command = std::move(c), .number = number});
+    void hold(pending_command c, grant_facts const& granted) noexcept {
+        in_flight_.front()->held.push_back({.command = std::move(c), .granted = granted});
     }
     bool holds() const { return !front().held.empty(); }
     /// Takes the answers out that were held, and calls `take(held_answer)` for each.

@@ -69,6 +69,13 @@ struct command_args {
     std::string_view first_key() const { return keys.empty() ? key : keys.front(); }
 };
 
+/// What a grant says beside its verdict. The rest of an answer is of no use to a grant that has to
+/// wait for another reply.
+struct grant_facts {
+    std::uint64_t number = 0; ///< see answer
+    std::uint16_t slot = 0;
+};
+
 struct answer {
     protocol::verdict verdict = protocol::verdict::unknown;
     errc cause{}; ///< set if the verdict is unsent, unknown or refused
@@ -94,6 +101,8 @@ struct answer {
     /// Without a value the server does not show it; it may be empty. scan: the keys, packed.
     std::optional<std::string_view> value{};
     key_companions const* beside = nullptr; ///< survey: valid during the call
+
+    grant_facts granted() const { return {.number = number, .slot = slot}; }
 };
 
 class reply_handler;

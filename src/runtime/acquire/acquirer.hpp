@@ -160,6 +160,8 @@ public:
         };
         return is(keys_.find(key).tenure()) || (lines_.any() && is(tenure_of_set(key)));
     }
+    /// True if this client holds a permit of the key with this token.
+    bool has_permit(std::string_view key, std::string_view text) const;
     void period_ended() noexcept { queues_.period_ended(); }
     bool shrink(std::size_t most) noexcept {
         return queues_.shrink(most, [](queue const&) { return true; });

@@ -3,6 +3,7 @@
 #include "protocol/key/key_survey.hpp"
 #include "protocol/rules.hpp"
 #include "protocol/tenure/tally.hpp"
+#include "redis/wire/key_companions.hpp"
 #include "redis/wire/token.hpp"
 #include "runtime/acquire/active_tenure.hpp"
 #include "runtime/services/report_builder.hpp"
@@ -64,12 +65,13 @@ private:
 /// for longer than the call.
 class key_remover::removal final : public redis::reply_handler {
 public:
-    removal(key_remover& r, job& of, std::string_view token)
+    removal(key_remover& r, job& of, lock_access access, std::string_view token)
         : token_(token)
+        , access_(access)
         , job_(&of)
         , remover_(r) {}
 
-    redis::lock_kind const& kind() const noexcept override { return kind_of(job_->access); }
+    redis::lock_kind const& kind() const noexcept override { return kind_of(access_); }
     redis::command_args arguments(command) const noexcept override {
         return {.key = job_->key,
                 .token = token_,
@@ -86,27 +88,32 @@ private:
     void recycle() noexcept override { delete this; }
 
     std::string const token_;
+    lock_access const access_;
     boost::intrusive_ptr<job> job_;
     key_remover& remover_;
 };
 
 namespace {
 
-bool shows(key_answer const& a, std::string_view digest) {
-    return std::ranges::find(a.readers, digest, &key_user::digest) != a.readers.end();
+bool shows(std::vector<key_user> const& users, std::string_view digest) {
+    return std::ranges::find(users, digest, &key_user::digest) != users.end();
 }
 
-/// Whether the caller has seen the lock that was found: the token, or each of the readers.
+/// Whether the caller has seen the lock that was found: the token, or each of the readers or
+/// permits.
 bool may_delete(operation const& op, key_answer const& found) {
     auto const& seen = op.as<force_release_call>().seen;
     if (!seen) return true;
     auto const& all = seen->instances;
     auto const same = std::ranges::any_of(
         all, [&](key_answer const& a) { return !a.digest.empty() && a.digest == found.digest; });
-    return same && std::ranges::all_of(found.readers, [&](key_user const& reader) {
-               return std::ranges::any_of(
-                   all, [&](key_answer const& a) { return shows(a, reader.digest); });
-           });
+    auto const are_seen = [&](std::vector<key_user> key_answer::*which) {
+        return std::ranges::all_of(found.*which, [&](key_user const& user) {
+            return std::ranges::any_of(
+                all, [&](key_answer const& a) { return shows(a.*which, user.digest); });
+        });
+    };
+    return same && are_seen(&key_answer::readers) && are_seen(&key_answer::permits);
 }
 
 } // namespace
@@ -118,7 +125,7 @@ bool may_delete(operation const& op, key_answer const& found) {
 void key_remover::start_release(operation& op) {
     auto const& call = op.as<release_key_call>();
     boost::intrusive_ptr<job> const j(new job(*this, op, *call.key));
-    boost::intrusive_ptr<removal> const r(new removal(*this, *j, call.token));
+    boost::intrusive_ptr<removal> const r(new removal(*this, *j, j->access, call.token));
     op.stage = operation_stage::attached;
     auto const quorum = protocol::redlock_rules::quorum(instances_.size(), 0);
     j->round.votes = protocol::tally(instances_.size(), quorum, instances_.reachable());
@@ -202,7 +209,11 @@ void key_remover::remove_seen(job& j) {
             if (*j.tokens[i] == token) same.insert(i);
         });
         holding = holding - same;
-        boost::intrusive_ptr<removal> const r(new removal(*this, j, token));
+        // The permits of a semaphore go all at once, whatever their tokens are.
+        auto const permits = token == redis::permits_value;
+        boost::intrusive_ptr<removal> const r(new removal(*this, j,
+                                                          permits ? lock_access::permit : j.access,
+                                                          permits ? std::string_view() : token));
         remove(j, *r, same);
     }
     conclude(j);

@@ -10,12 +10,14 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <openssl/sha.h>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,9 @@ protocol::key_finding finding_of(key_answer const& a) {
         return {.found = kind::absent};
     case key_answer::kind::readers:
         if (a.reader_count == 0U) return {.found = kind::stale}; // all have expired
+        [[fallthrough]];
+    case key_answer::kind::permits:
+        if (a.permit_count == 0U) return {.found = kind::stale};
         [[fallthrough]];
     case key_answer::kind::present:
         return {.found = kind::present, .token = a.digest};
@@ -72,7 +77,8 @@ key_state state_of(protocol::survey_result::state s) {
 }
 
 bool has_key(key_answer const& a) {
-    return a.found == key_answer::kind::present || a.found == key_answer::kind::readers;
+    using kind = key_answer::kind;
+    return a.found == kind::present || a.found == kind::readers || a.found == kind::permits;
 }
 
 /// The time after which no quorum of instances has the key: with the k-th of the times sorted, the
@@ -94,17 +100,22 @@ bool lasts_longer(key_user const& a, key_user const& b) {
     return a.ttl_left > b.ttl_left;
 }
 
-/// The readers that a quorum has. Each may have a quorum of its own.
-std::vector<key_user> readers_of(key_report const& r) {
-    std::vector<key_user> all;
-    for (auto const& i : r.instances) all.insert(all.end(), i.readers.begin(), i.readers.end());
-    std::ranges::stable_sort(all, [](key_user const& a, key_user const& b) {
-        return a.digest != b.digest ? a.digest < b.digest : lasts_longer(a, b);
+using users = std::vector<key_user>;
+using user_count = std::optional<std::uint64_t>;
+
+/// The readers, or the permits, that a quorum has. Each may have a quorum of its own. A token that
+/// has different slots counts for each of them.
+users users_of(key_report const& r, users key_answer::*which) {
+    users all;
+    for (auto const& i : r.instances) all.insert(all.end(), (i.*which).begin(), (i.*which).end());
+    auto const name = [](key_user const& u) { return std::tie(u.digest, u.slot); };
+    std::ranges::stable_sort(all, [&](key_user const& a, key_user const& b) {
+        return name(a) != name(b) ? name(a) < name(b) : lasts_longer(a, b);
     });
-    std::vector<key_user> found;
+    users found;
     for (auto at = all.begin(); at != all.end();) {
         auto const end =
-            std::find_if(at, all.end(), [&](auto const& u) { return u.digest != at->digest; });
+            std::find_if(at, all.end(), [&](auto const& u) { return name(u) != name(*at); });
         auto const count = static_cast<std::size_t>(end - at);
         if (count >= r.quorum) {
             auto& user = found.emplace_back(at[r.quorum - 1]);
@@ -113,23 +124,37 @@ std::vector<key_user> readers_of(key_report const& r) {
         }
         at = end;
     }
+    return found;
+}
+
+users readers_of(key_report const& r) {
+    auto found = users_of(r, &key_answer::readers);
     std::ranges::stable_sort(found, lasts_longer);
     if (found.size() > key_answer::max_readers) found.resize(key_answer::max_readers);
     return found;
 }
 
-std::optional<std::uint64_t> reader_count_of(key_report const& r) {
+users permits_of(key_report const& r) {
+    auto found = users_of(r, &key_answer::permits);
+    std::ranges::stable_sort(found, {}, &key_user::slot);
+    if (found.size() > key_answer::max_readers) found.resize(key_answer::max_readers);
+    return found;
+}
+
+/// How many readers, or permits, a quorum has, if `shown` of them are known.
+user_count count_of(key_report const& r, key_answer::kind kind, users key_answer::*which,
+                    user_count key_answer::*of, std::size_t shown) {
     std::vector<std::uint64_t> counts;
     auto all_shown = true;
     for (auto const& i : r.instances) {
-        if (i.found != key_answer::kind::readers) continue;
-        all_shown = all_shown && i.reader_count == i.readers.size();
-        if (i.reader_count.value_or(0) > 0) counts.push_back(*i.reader_count);
+        if (i.found != kind) continue;
+        all_shown = all_shown && i.*of == (i.*which).size();
+        if ((i.*of).value_or(0) > 0) counts.push_back(*(i.*of));
     }
-    if (all_shown) return r.readers.size();
+    if (all_shown) return shown;
     std::sort(counts.begin(), counts.end(), std::greater<>());
     if (counts.size() < r.quorum) return {};
-    return std::max<std::uint64_t>(counts[r.quorum - 1], r.readers.size());
+    return std::max<std::uint64_t>(counts[r.quorum - 1], shown);
 }
 
 /// The writer that most instances name.
@@ -147,21 +172,25 @@ std::optional<key_user> writer_of(key_report const& r) {
     return found;
 }
 
-/// Readers and writers that a caller of wait_change() is to hear of. Of more readers than are
-/// shown, only the count.
+/// Readers, writers and permits that a caller of wait_change() is to hear of. Of more readers or
+/// permits than are shown, only the count.
 bool same_users(key_answer const& a, key_answer const& b) {
-    auto const digests = [](key_answer const& of) {
-        std::vector<std::string> all;
-        for (auto const& user : of.readers) all.push_back(user.digest);
+    auto const names = [](users const& of) {
+        std::vector<std::pair<std::string, std::optional<unsigned>>> all;
+        for (auto const& user : of) all.emplace_back(user.digest, user.slot);
         std::ranges::sort(all);
         return all;
     };
     auto const names_writer = [](key_answer const& of) {
         return of.writer ? std::optional(of.writer->holder) : std::nullopt;
     };
-    auto const shown = a.reader_count == a.readers.size() && b.reader_count == b.readers.size();
-    return a.reader_count == b.reader_count && names_writer(a) == names_writer(b) &&
-           (!shown || digests(a) == digests(b));
+    auto const same = [&](users key_answer::*which, user_count key_answer::*of) {
+        auto const shown = a.*of == (a.*which).size() && b.*of == (b.*which).size();
+        return a.*of == b.*of && (!shown || names(a.*which) == names(b.*which));
+    };
+    return same(&key_answer::readers, &key_answer::reader_count) &&
+           same(&key_answer::permits, &key_answer::permit_count) &&
+           names_writer(a) == names_writer(b);
 }
 
 /// The time that a tenure's number stands for, unless that is in the future.
@@ -188,12 +217,25 @@ void evaluate(key_report& r) {
     if (r.state != key_state::held) return;
     r.digest = result.token;
     auto const holder = std::ranges::find(r.instances, r.digest, &key_answer::digest);
+    if (holder->found == key_answer::kind::permits) {
+        r.permits = permits_of(r);
+        r.permit_count = count_of(r, key_answer::kind::permits, &key_answer::permits,
+                                  &key_answer::permit_count, r.permits.size());
+        // No permit has a quorum, so nobody holds one.
+        if (r.permit_count == 0U) {
+            r.state = key_state::split;
+            r.digest.clear();
+            r.permit_count.reset();
+            return;
+        }
+    }
     r.holder = holder->holder;
     r.ttl_left = time_left(r);
     if (holder->found == key_answer::kind::readers) {
         r.readers = readers_of(r);
-        r.reader_count = reader_count_of(r);
-    } else {
+        r.reader_count = count_of(r, key_answer::kind::readers, &key_answer::readers,
+                                  &key_answer::reader_count, r.readers.size());
+    } else if (holder->found == key_answer::kind::present) {
         r.since = time_of(r.fence); // readers do not count
     }
 }
@@ -262,6 +304,7 @@ key_answer surveyor::answer_of(unsigned instance, redis::answer const& a, std::s
         found.digest = digest_of(*a.value);
         found.holder = name_of(key, *a.value);
         if (a.beside != nullptr && a.beside->has_readers) note_readers(found, *a.beside, key);
+        if (a.beside != nullptr && a.beside->has_permits) note_permits(found, *a.beside, key);
     } else if (instances_[instance].may_grant()) {
         found.found = key_answer::kind::absent;
     } else {
@@ -299,6 +342,22 @@ void surveyor::note_readers(key_answer& to, redis::key_companions const& from,
                               .ttl_left = each.left});
     }
     if (from.has_set) to.reader_count = from.reader_count;
+    to.message = from.problem;
+}
+
+void surveyor::note_permits(key_answer& to, redis::key_companions const& from,
+                            std::string const& key) const {
+    to.found = key_answer::kind::permits;
+    for (auto const& each : from.permits) {
+        to.permits.push_back({.digest = digest_of(each.token),
+                              .holder = acquirer_.has_permit(key, each.token)
+                                            ? std::string("this client")
+                                            : std::string(redis::label_of(each.token)),
+                              .ttl_left = each.left,
+                              .slot = each.slot});
+    }
+    to.permit_count = from.permit_count;
+    to.fence = 0;
     to.message = from.problem;
 }
 

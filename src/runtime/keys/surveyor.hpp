@@ -54,6 +54,7 @@ private:
     std::string name_of(std::string const& key, std::string_view token) const;
     void note_waits(key_answer&, redis::key_companions const&) const;
     void note_readers(key_answer&, redis::key_companions const&, std::string const& key) const;
+    void note_permits(key_answer&, redis::key_companions const&, std::string const& key) const;
 
     turn& turn_;
     instance_group& instances_;

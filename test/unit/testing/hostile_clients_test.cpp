@@ -5,6 +5,7 @@
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
 #include "redis/wire/kinds/lock_scripts.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/set_key.hpp"
 
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(every_script_of_the_library_has_a_native_form) {
     auto const native = testing::native_scripts();
     std::set<std::string_view> scripts;
     for (auto const* const kind : {&redis::exclusive_key, &redis::fair_key, &redis::set_key,
-                                   &redis::read_key, &redis::write_key}) {
+                                   &redis::read_key, &redis::write_key, &redis::permit_key}) {
         for (auto const text : kind->scripts) {
             scripts.insert(text);
             BOOST_TEST(std::any_of(native.begin(), native.end(),
@@ -143,6 +144,8 @@ BOOST_AUTO_TEST_CASE(random_bytes_and_random_commands_do_no_harm) {
                                          "RPUSH",
                                          "ZADD",
                                          "ZREMRANGEBYSCORE",
+                                         "ZCOUNT",
+                                         "ZRANGEBYSCORE",
                                          "\xff",
                                          std::string(1, '\0'),
                                          "INFO",

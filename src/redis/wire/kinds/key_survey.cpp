@@ -4,6 +4,7 @@
 
 #include "redis/wire/key_companions.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/read_write_scripts.hpp"
 #include "redis/wire/probe.hpp"
@@ -21,9 +22,18 @@
 
 namespace holdfast::redis {
 
+/// Members of a sorted set with their scores, as ZRANGE gives them.
+struct score_list {
+    bool answered = false;
+    std::string problem;
+    std::vector<std::pair<std::string, std::chrono::milliseconds>> members;
+};
+
 /// What was read of a survey so far, beside the key itself.
 struct survey_progress {
     key_companions found;
+    bool is_sorted_set = false; ///< the key, as that of a semaphore is
+    score_list slots, deadlines;
     time_reply time;
     std::optional<std::chrono::milliseconds> now; ///< of the server
     std::optional<std::uint64_t> counted;         ///< by ZCARD
@@ -41,6 +51,9 @@ constexpr auto most_readers = key_answer::max_readers;
 
 /// What follows each reply.
 enum reply : unsigned {
+    permit_count, // the last, as it has no parts
+    slots,
+    deadlines,
     turn_ttl,
     turn,
     intent_ttl,
@@ -79,35 +92,44 @@ milliseconds score_of(std::string_view text) {
     return milliseconds(milliseconds_of(digits));
 }
 
+/// Without the time of the server: empty. A token is alive until the ms that its score names.
+std::optional<milliseconds> left_until(survey_progress const& s, milliseconds score) {
+    return s.now ? std::optional(score - *s.now - milliseconds(1)) : std::nullopt;
+}
+
 void end_reader(survey_progress& s, element const& score) {
     auto token = std::exchange(s.member, {});
     auto& all = s.found.readers;
     ++s.seen;
     if (all.size() == most_readers) return;
-    if (!s.now) return all.push_back({.token = std::move(token), .left = {}});
-    // Alive until the ms that the score names.
-    auto const left = score_of(score.value) - *s.now - milliseconds(1);
-    if (left.count() >= 0) all.push_back({.token = std::move(token), .left = left});
+    auto const left = left_until(s, score_of(score.value));
+    if (!left || left->count() >= 0) all.push_back({.token = std::move(token), .left = left});
 }
 
-// [[member, score], ...] by RESP3, [member, score, ...] by RESP2.
-void read_readers(partial_answer& p, survey_progress& s, element const& e) {
-    auto& found = s.found;
+/// The reply to ZRANGE: [[member, score], ...] by RESP3, [member, score, ...] by RESP2. Calls
+/// `on_score(element)` after `s.member` is known.
+template <class OnScore>
+void read_scores(partial_answer& p, survey_progress& s, element const& e, bool& answered,
+                 std::string& problem, OnScore on_score) {
     if (is_error(e.type)) {
-        found.problem = "ZRANGE: " + std::string(e.value);
-        return;
-    }
-    if (e.depth == 0) {
+        problem = "ZRANGE: " + std::string(e.value);
+    } else if (e.depth == 0) {
         p.parts = 0;
-        s.lists = e.type == reply_type::array;
+        answered = e.type == reply_type::array;
+    } else if (e.type == reply_type::array) {
         return;
-    }
-    if (e.type == reply_type::array) return;
-    if (p.parts++ % 2 == 0) {
+    } else if (p.parts++ % 2 == 0) {
         s.member = e.value;
     } else {
-        end_reader(s, e);
+        on_score(e);
     }
+}
+
+void read_list(partial_answer& p, survey_progress& s, element const& e, score_list& to) {
+    read_scores(p, s, e, to.answered, to.problem, [&](element const& score) {
+        if (to.members.size() < most_readers)
+            to.members.emplace_back(std::exchange(s.member, {}), score_of(score.value));
+    });
 }
 
 // The count has those that are dead, too. If one of the readers that last longest is dead, all
@@ -146,12 +168,22 @@ void read_companion(partial_answer& p, unsigned left, element const& e) {
             s.now = std::chrono::floor<milliseconds>(*shown);
         return;
     case readers:
-        return read_readers(p, s, e);
+        return read_scores(p, s, e, s.lists, found.problem,
+                           [&](element const& score) { end_reader(s, score); });
+    case deadlines:
+        return read_list(p, s, e, s.deadlines);
+case slots:
+        return read_list(p, s, e, s.slots);
     default:
         break;
     }
     if (e.depth > 0) return;
     switch (left) {
+    case permit_count:
+        if (e.type == reply_type::number)
+            found.permit_count =
+                static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(e.value)));
+        return;
     case reader_count:
         if (e.type == reply_type::number)
             s.counted = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(e.value)));
@@ -194,6 +226,7 @@ void read_state(partial_answer& p, sent_command const& c, unsigned left, element
             p.answer.ttl_known = false;
             p.answer.ttl_left.reset();
         } else if (e.value != "string") {
+            p.survey->is_sorted_set = e.value == "zset";
             p.message = "the key holds a " + presentable(e.value, c) + ", not a lock";
             p.answer.verdict = verdict::refused;
             p.answer.cause = errc::wrong_type;
@@ -240,6 +273,49 @@ void conclude_companions(partial_answer& p, sent_command const& c) {
     p.answer.beside = &found;
 }
 
+/// The tokens of the least slots. Of more than are shown, the time of some is not known.
+void list_permits(survey_progress& s) {
+    auto& found = s.found;
+    found.permit_count = std::max<std::uint64_t>(found.permit_count, s.deadlines.members.size());
+    auto const all = found.permit_count <= most_readers;
+    for (auto& [token, slot] : s.slots.members) {
+        if (slot.count() < 0 || slot.count() >= max_permits) continue; // no slot of a semaphore
+        auto const its = std::ranges::find(s.deadlines.members, token,
+                                           &decltype(s.deadlines.members)::value_type::first);
+        std::optional<milliseconds> left;
+        if (its != s.deadlines.members.end()) {
+            left = left_until(s, its->second);
+            if (left && left->count() < 0) continue; // dead
+        } else if (all && s.deadlines.answered) {
+            continue; // nobody knows whose lease that is
+        }
+        found.permits.push_back(
+            {.slot = static_cast<unsigned>(slot.count()), .token = std::move(token), .left = left});
+    }
+    if (all && s.slots.answered) found.permit_count = found.permits.size();
+}
+
+// A sorted set of another program has no deadlines beside it.
+void conclude_permits(partial_answer& p, sent_command const& c) {
+    auto& s = *p.survey;
+    auto& found = s.found;
+    if (!s.is_sorted_set) return;
+    if (s.deadlines.members.empty()) {
+        if (!s.deadlines.problem.empty())
+            p.message += presentable("; of a semaphore, " + s.deadlines.problem, c);
+        p.answer.message = p.message;
+        return;
+    }
+    list_permits(s);
+    found.has_permits = true;
+    found.problem = presentable(s.slots.problem, c);
+    p.answer.verdict = verdict::yes;
+    p.answer.cause = {};
+    p.answer.message = {};
+    p.answer.present = true;
+    p.answer.value = permits_value;
+}
+
 } // namespace
 
 // Reads no more bytes than a token has, because a value may be anything. The keys beside the key
@@ -247,8 +323,10 @@ void conclude_companions(partial_answer& p, sent_command const& c) {
 void encode_survey(codec::request& request, wording w, command_args const& a) {
     static thread_local std::string fence;
     static thread_local companion_names beside;
+    static thread_local permit_names permits;
     name_fence_key(fence, a.key, w.in_cluster);
     name_companions(beside, a.key, w.in_cluster);
+    name_permit_keys(permits, a.key, w.in_cluster);
     request.push("PTTL", a.key);
     request.push("TYPE", a.key);
     request.push("GETRANGE", a.key, 0, token::max_size);
@@ -260,12 +338,16 @@ void encode_survey(codec::request& request, wording w, command_args const& a) {
     request.push("PTTL", beside.intent);
     request.push("GETRANGE", beside.turn, 0, token::max_size);
     request.push("PTTL", beside.turn);
+    request.push("ZRANGE", permits.until, -static_cast<int>(most_readers), -1, "WITHSCORES");
+    request.push("ZRANGE", a.key, 0, most_readers - 1, "WITHSCORES");
+    request.push("ZCARD", permits.until);
 }
 
 void read_survey(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
     if (left < counter) {
         read_companion(p, left, e);
         if (left == turn_ttl && e.depth == 0) conclude_companions(p, c);
+        if (left == permit_count && e.depth == 0) conclude_permits(p, c);
         return;
     }
     if (e.depth > 0) return;

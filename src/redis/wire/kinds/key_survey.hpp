@@ -12,7 +12,7 @@
 
 namespace holdfast::redis {
 
-inline constexpr std::uint8_t replies_to_survey = 11;
+inline constexpr std::uint8_t replies_to_survey = 14;
 
 void encode_survey(codec::request&, wording, command_args const&);
 /// As lock_kind::read.

@@ -69,7 +69,8 @@ void encode_peek(codec::request& request, wording w, command_args const& a) {
 }
 
 // CLIENT CACHING applies to the next command only, and a server registers the caller for the keys
-// that a script reads.
+// that a script reads. A release without a token is that of all permits, by force. The counters of
+// the fences stay.
 void encode(codec::request& request, command c, wording w, command_args const& a) {
     static script const extend(permit_extend_script);
     static script const release(permit_release_script);
@@ -83,6 +84,7 @@ void encode(codec::request& request, command c, wording w, command_args const& a
     case command::extend:
         return encode_script(request, w, a, extend, a.ttl.count(), a.slot.value_or(0));
     case command::release:
+        if (a.token.view().empty()) return request.push("DEL", a.key, names_of(a.key, w).until);
         return encode_script(request, w, a, release);
     case command::raise:
         return encode_counting(request, w, a, raise, a.number, a.fence_ttl.count(),
@@ -112,12 +114,17 @@ bool is_peek(command c) {
     return c == command::inspect || c == command::track;
 }
 
+bool is_forced(sent_command const& c) {
+    return c.command == command::release && c.owner.arguments(c.command).token.view().empty();
+}
+
 /// The command in messages, with those within the script.
 std::string name_of(sent_command const& c) {
     auto const* within = "TIME, ZCARD, ZCOUNT, ZSCORE, ZRANGE, ZRANGEBYSCORE, ZADD, ZREM, PTTL, "
                          "PEXPIRE";
     if (c.command == command::extend || c.command == command::raise)
         within = "TIME, ZSCORE, ZADD, PTTL, PEXPIRE";
+    if (is_forced(c)) return "DEL";
     if (c.command == command::release) within = "TIME, ZSCORE, ZRANGEBYSCORE, ZREM";
     if (is_peek(c.command)) within = "TIME, ZCOUNT, ZRANGE, PTTL";
     return std::string(c.words.whole_script ? "EVAL (" : "EVALSHA (") + within + ')';
@@ -210,13 +217,16 @@ void read_grant(partial_answer& p, sent_command const& c, element const& e) {
     p.parts = 2; // no part that follows changes that
 }
 
-// 1 or 0. Of an extension or a raise also -1 less the slot that our token has in place of ours.
+// 1 or 0; of a forced release, how many keys there were. Of an extension or a raise also -1 less
+// the slot that our token has in place of ours.
 void read_change(partial_answer& p, sent_command const& c, element const& e) {
     if (e.depth > 0) return; // the reply has no parts
     if (is_error(e.type)) return read_refusal(p, c, e);
     auto const number = whole(e);
     auto const done = number ? truth_of(e) : std::nullopt;
-    if (done) {
+    if (is_forced(c) && number && *number >= 0) {
+        p.answer.verdict = *number > 0 ? verdict::yes : verdict::no;
+    } else if (done) {
         p.answer.verdict = *done ? verdict::yes : verdict::no;
     } else if (number && c.command != command::release && read_slot(p, -1 - *number)) {
         p.answer.verdict = verdict::other;

@@ -515,10 +515,10 @@ struct holder : listener {
         if (c.type == command_type::wait) {
             of.take_held([&](held_answer h) {
                 said += std::string(h.command.owner->arguments(h.command.command).key) + '=' +
-                        std::to_string(h.number) + ' ';
+                        std::to_string(h.granted.number) + ' ';
             });
         } else {
-            of.hold(std::move(c), of.front().next);
+            of.hold(std::move(c), {.number = of.front().next});
         }
     }
 };

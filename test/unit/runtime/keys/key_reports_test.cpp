@@ -1,4 +1,5 @@
-// What the answers of all instances say together about a key with readers and writers.
+// What the answers of all instances say together about a key with readers and writers, or with
+// permits.
 #include "runtime/keys/surveyor.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -33,6 +34,22 @@ key_answer shared(std::string address, std::vector<key_user> readers) {
             .ttl_known = true,
             .readers = std::move(readers),
             .reader_count = count};
+}
+key_user permit(std::string digest, unsigned slot, time left = 5s) {
+    auto u = user(std::move(digest), left);
+    u.slot = slot;
+    return u;
+}
+key_answer counted(std::string address, std::vector<key_user> permits) {
+    auto const count = permits.size();
+    return {.address = std::move(address),
+            .found = key_answer::kind::permits,
+            .digest = "permits",
+            .holder = "permits",
+            .ttl_left = 15s,
+            .ttl_known = true,
+            .permits = std::move(permits),
+            .permit_count = count};
 }
 key_answer absent(std::string address) {
     return {.address = std::move(address), .found = key_answer::kind::absent};
@@ -162,6 +179,82 @@ BOOST_AUTO_TEST_CASE(those_who_come_and_go_are_a_change_and_their_times_are_none
     BOOST_TEST(!shows_change(many, later));
     later.instances[0].reader_count = 101;
     BOOST_TEST(shows_change(many, later));
+}
+
+//
+// Permits
+//
+
+// A token that a minority has in another slot has a quorum in one.
+BOOST_AUTO_TEST_CASE(the_permits_are_those_that_a_quorum_has_in_one_slot) {
+    auto const r = of({counted("a", {permit("x", 0, 9s), permit("y", 1, 1s)}),
+                       counted("b", {permit("z", 0), permit("y", 1, 2s), permit("w", 2)}),
+                       counted("c", {permit("w", 4), permit("x", 0, 7s)})});
+    BOOST_TEST((r.state == key_state::held), r);
+    BOOST_TEST(r.counted());
+    BOOST_TEST(!r.shared());
+    BOOST_TEST(r.holder == "permits");
+    BOOST_TEST((r.permit_count == 2U));
+    BOOST_REQUIRE(r.permits.size() == 2U);
+    BOOST_TEST(r.permits[0].digest == "x");
+    BOOST_TEST((r.permits[0].slot == 0U));
+    BOOST_TEST((r.permits[0].ttl_left == 7s));
+    BOOST_TEST(r.permits[1].digest == "y");
+    BOOST_TEST((r.permits[1].slot == 1U));
+    BOOST_TEST((r.permits[1].ttl_left == 1s));
+    BOOST_TEST((r.ttl_left == 15s));
+    BOOST_TEST(!r.since.has_value());
+    BOOST_TEST(r.readers.empty());
+    BOOST_TEST(!r.reader_count.has_value());
+    BOOST_TEST(r.to_string() ==
+               "lock \"k\": held by 2 permits (0 label-x, 1 label-y), 15.0 s left (3 of 3 "
+               "instances): a 2 permits, 15.0 s left; b 3 permits, 15.0 s left; c 2 permits, 15.0 "
+               "s left");
+    auto const one = of({counted("a", {permit("x", 3)})});
+    BOOST_TEST(one.to_string() == "lock \"k\": held by a permit (3 label-x), 15.0 s left (1 of 1 "
+                                  "instance): a a permit, 15.0 s left");
+}
+
+BOOST_AUTO_TEST_CASE(without_a_permit_that_a_quorum_has_nobody_holds_one) {
+    for (auto const& all :
+         {std::vector{counted("a", {permit("x", 0)}), counted("b", {permit("y", 0)}),
+                      counted("c", {})},
+          std::vector{counted("a", {}), counted("b", {}), counted("c", {})},
+          std::vector{counted("a", {permit("x", 0)}), held("b", "t"), absent("c")}}) {
+        auto const r = of(all);
+        BOOST_TEST((r.state == key_state::split), r);
+        BOOST_TEST(!r.counted());
+        BOOST_TEST(r.permits.empty());
+        BOOST_TEST(!r.permit_count.has_value());
+        BOOST_TEST(r.digest.empty());
+    }
+    auto const free = of({counted("a", {permit("x", 0)}), absent("b"), absent("c")});
+    BOOST_TEST((free.state == key_state::free), free);
+}
+
+BOOST_AUTO_TEST_CASE(of_more_permits_than_are_shown_a_quorum_tells_the_number) {
+    std::vector<key_answer> all;
+    for (auto const& [address, count] :
+         {std::pair<char const*, std::uint64_t>{"a", 100}, {"b", 300}, {"c", 200}}) {
+        all.push_back(counted(address, {permit("x", 0)}));
+        all.back().permit_count = count;
+    }
+    BOOST_TEST((of(all).permit_count == 200U));
+}
+
+BOOST_AUTO_TEST_CASE(permits_that_come_and_go_are_a_change_and_their_times_are_none) {
+    auto const before = of({counted("a", {permit("x", 0), permit("y", 1)})});
+    auto same = before;
+    same.instances[0].permits[0].ttl_left = 10s;
+    BOOST_TEST(!shows_change(before, same));
+    for (auto const change :
+         {+[](key_answer& a) { a.permits[0].digest = "z"; },
+          +[](key_answer& a) { a.permits[0].slot = 7; }, +[](key_answer& a) { a.permits.clear(); },
+          +[](key_answer& a) { a.permit_count = 70; }}) {
+        auto after = before;
+        change(after.instances[0]);
+        BOOST_TEST(shows_change(before, after));
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -135,6 +135,32 @@ private:
     lock_reply reader_;
 };
 
+class forced final : public reply_handler {
+public:
+    command_args arguments(command) const noexcept override {
+        return {.key = "workers", .token = {}};
+    }
+    bool still_wants(command) const noexcept override { return true; }
+    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
+
+private:
+    void recycle() noexcept override {}
+};
+
+answer forced_reply(element const& e) {
+    forced const owner;
+    secret_list const secrets{"hush"};
+    lock_reply reader;
+    reader.take({.kind = permit_key,
+                 .command = command::release,
+                 .words = {},
+                 .fenced = false,
+                 .owner = owner,
+                 .secrets = secrets},
+                0, e);
+    return {.verdict = reader.result().verdict};
+}
+
 constexpr auto all_commands = {command::acquire, command::contend, command::heal,
                                command::extend,  command::raise,   command::release,
                                command::inspect, command::track,   command::survey};
@@ -184,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_tenure_with_a_slot_takes_no_other) {
                     {"EVALSHA", "2", "workers", "{workers}:until", std::string(our_token), "10000",
                      "10", "3", "only"});
         auto const fenced = words_of(c, {}, holding(fenced_workers(), 0));
-        check_words({fenced.begin() + 7, fenced.end()}, {"0", "only", "17", "86400000"});
+        check_words({fenced.begin() + 8, fenced.end()}, {"0", "only", "17", "86400000"});
     }
 }
 
@@ -198,8 +224,8 @@ BOOST_AUTO_TEST_CASE(the_commands_of_a_held_lease) {
     for (auto const& a : {holding(workers()), holding(fenced_workers())}) {
         check_words(words_of(command::extend, {}, a), with({"10000", "3"}));
         check_words(words_of(command::release, {}, a), begin);
-        check_words(words_of(command::inspect, tracked, a), with({"10", "105"}));
-        check_words(words_of(command::track, {}, a), with({"10", "105"}));
+        check_words(words_of(command::inspect, tracked, a), with({"10", "64"}));
+        check_words(words_of(command::track, {}, a), with({"10", "64"}));
     }
     check_words(words_of(command::raise, {}, holding(fenced_workers())),
                 {"EVALSHA", "3", "workers", "{workers}:until", "{workers}:fences",
@@ -344,6 +370,19 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_a_held_lease) {
         BOOST_TEST((gone.reader().ends_session() == errc{}));
     }
     BOOST_TEST((replies(command::heal, {error("WRONGTYPE no")})->verdict == verdict::no));
+}
+
+// Whatever the tokens are. The counters stay, because fences must go on from them.
+BOOST_AUTO_TEST_CASE(a_release_without_a_token_ends_all_permits) {
+    auto all = fenced_workers();
+    all.token = {};
+    check_words(words_of(command::release, {}, all), {"DEL", "workers", "{workers}:until"});
+    BOOST_TEST((forced_reply(number("2")).verdict == verdict::yes));
+    BOOST_TEST((forced_reply(number("1")).verdict == verdict::yes));
+    BOOST_TEST((forced_reply(number("0")).verdict == verdict::no));
+    BOOST_TEST((forced_reply(number("-1")).verdict == verdict::unknown));
+    BOOST_TEST((forced_reply(null).verdict == verdict::unknown));
+    BOOST_TEST((forced_reply(error("NOPERM 'del'")).verdict == verdict::refused));
 }
 
 BOOST_AUTO_TEST_CASE(our_token_has_another_slot_than_ours) {

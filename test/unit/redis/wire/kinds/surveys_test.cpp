@@ -89,10 +89,11 @@ struct survey {
     reply ttl = number("-2"), type = simple("none"), value = blob(""), counter = null;
     reply clock = time("1764201234", "567890"), count = number("0"), readers = pairs({});
     reply intent = blob(""), intent_ttl = number("-2"), turn = blob(""), turn_ttl = number("-2");
+    reply deadlines = pairs({}), slots = pairs({}), permit_count = number("0");
 
     std::vector<reply> all() const {
-        return {ttl,     type,   value,      counter, clock,   count,
-                readers, intent, intent_ttl, turn,    turn_ttl};
+        return {ttl,    type,       value, counter,  clock,     count, readers,
+                intent, intent_ttl, turn,  turn_ttl, deadlines, slots, permit_count};
     }
 };
 
@@ -104,6 +105,18 @@ survey shared(scores const& all, std::string_view count) {
     s.value = blob(readers_value);
     s.count = number(count);
     s.readers = pairs(all);
+    return s;
+}
+
+/// A key with permits.
+survey counted(scores const& slots, scores const& deadlines, std::string_view count) {
+    survey s;
+    s.ttl = number("15000");
+    s.type = simple("zset");
+    s.value = error("WRONGTYPE no");
+    s.slots = pairs(slots);
+    s.deadlines = pairs(deadlines);
+    s.permit_count = number(count);
     return s;
 }
 
@@ -157,7 +170,10 @@ BOOST_AUTO_TEST_CASE(a_survey_asks_for_all_of_a_key) {
                    resp::command({"GETRANGE", "{seat:7}:intent", "0", "64"}) +
                    resp::command({"PTTL", "{seat:7}:intent"}) +
                    resp::command({"GETRANGE", "{seat:7}:turn", "0", "64"}) +
-                   resp::command({"PTTL", "{seat:7}:turn"}));
+                   resp::command({"PTTL", "{seat:7}:turn"}) +
+                   resp::command({"ZRANGE", "{seat:7}:until", "-64", "-1", "WITHSCORES"}) +
+                   resp::command({"ZRANGE", "seat:7", "0", "63", "WITHSCORES"}) +
+                   resp::command({"ZCARD", "{seat:7}:until"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_survey_tells_the_value_the_ttl_and_the_counter) {
@@ -221,7 +237,10 @@ BOOST_AUTO_TEST_CASE(a_survey_does_with_the_commands_that_are_allowed) {
                       .intent = forbidden,
                       .intent_ttl = forbidden,
                       .turn = forbidden,
-                      .turn_ttl = forbidden};
+                      .turn_ttl = forbidden,
+                      .deadlines = forbidden,
+                      .slots = forbidden,
+                      .permit_count = forbidden};
     surveyed const nothing(none);
     BOOST_TEST((nothing->verdict == verdict::refused));
     BOOST_TEST((nothing->cause == errc::access_denied));
@@ -397,6 +416,110 @@ BOOST_AUTO_TEST_CASE(those_who_wait_are_told_whatever_the_key_is) {
     r.take({}); // nothing stays of the survey before
     BOOST_TEST(r.beside().intent == "");
     BOOST_TEST(r.beside().turn == "");
+}
+
+//
+// Permits
+//
+
+BOOST_AUTO_TEST_CASE(permits_have_their_slots_and_the_rest_of_their_time) {
+    scores const slots{{"a", "0"}, {"dead", "1"}, {labelled, "7"}, {"last", "9999"}};
+    scores const deadlines{{"dead", "1764201234567"},
+                           {labelled, "1764201235068"},
+                           {"a", "1764201244568"},
+                           {"last", "1.764201244568e+12"}};
+    for (auto const resp3 : {true, false}) {
+        auto s = counted({}, {}, "4");
+        s.slots = pairs(slots, resp3);
+        s.deadlines = pairs(deadlines, resp3);
+        surveyed const r(s);
+        BOOST_TEST((r->verdict == verdict::yes));
+        BOOST_TEST((r->cause == errc{}));
+        BOOST_TEST(r->message == "");
+        BOOST_TEST(r->present);
+        BOOST_TEST((r->ttl_left == 15s));
+        BOOST_TEST(r->value.value() == permits_value);
+        auto const& beside = r.beside();
+        BOOST_TEST(beside.has_permits);
+        BOOST_TEST(!beside.has_readers);
+        BOOST_TEST(beside.permit_count == 3U);
+        BOOST_REQUIRE(beside.permits.size() == 3U);
+        BOOST_TEST(beside.permits[0].slot == 0U);
+        BOOST_TEST(beside.permits[0].token == "a");
+        BOOST_TEST((beside.permits[0].left == 10s));
+        BOOST_TEST(beside.permits[1].slot == 7U);
+        BOOST_TEST(beside.permits[1].token == labelled);
+        BOOST_TEST((beside.permits[1].left == 500ms));
+        BOOST_TEST(beside.permits[2].slot == 9'999U);
+        BOOST_TEST(beside.problem == "");
+    }
+    // All have expired.
+    surveyed const over(counted({{"a", "0"}}, {{"a", "5"}}, "1"));
+    BOOST_TEST((over->verdict == verdict::yes));
+    BOOST_TEST(over.beside().has_permits);
+    BOOST_TEST(over.beside().permit_count == 0U);
+    // Nobody knows until when a lease lasts that only one of the sets has.
+    surveyed const odd(counted({{"a", "0"}, {"b", "1"}, {"c", "-1"}, {"d", "10000"}},
+                               {{"b", "1764201244568"},
+                                {"c", "1764201244568"},
+                                {"d", "1764201244568"},
+                                {"e", "1764201244568"}},
+                               "4"));
+    BOOST_REQUIRE(odd.beside().permits.size() == 1U);
+    BOOST_TEST(odd.beside().permits[0].token == "b");
+    BOOST_TEST(odd.beside().permit_count == 1U);
+    BOOST_TEST(label_of(permits_value) == "permits");
+}
+
+BOOST_AUTO_TEST_CASE(of_many_permits_those_with_the_least_slots_are_shown) {
+    scores slots, deadlines;
+    for (auto i = 0; i < 100; ++i) {
+        slots.emplace_back("p" + std::to_string(i), std::to_string(i));
+        deadlines.emplace_back("p" + std::to_string(99 - i), std::to_string(1'764'201'300'000 + i));
+    }
+    deadlines.resize(key_answer::max_readers);
+    surveyed const r(counted(slots, deadlines, "5000"));
+    BOOST_TEST(r.beside().permit_count == 5'000U);
+    BOOST_TEST(r.beside().permits.size() == key_answer::max_readers);
+    BOOST_TEST(!r.beside().permits[0].left.has_value()); // it is not among those shown
+    BOOST_TEST(r.beside().permits[50].left.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_sorted_set_without_deadlines_is_no_semaphore) {
+    surveyed const r(counted({{"a", "0"}}, {}, "0"));
+    BOOST_TEST((r->verdict == verdict::refused));
+    BOOST_TEST((r->cause == errc::wrong_type));
+    BOOST_TEST(r->message == "the key holds a zset, not a lock");
+    BOOST_TEST(!r.beside().has_permits);
+    auto s = counted({{"a", "0"}}, {}, "0");
+    s.deadlines = s.permit_count = forbidden;
+    surveyed const hidden(s);
+    BOOST_TEST((hidden->cause == errc::wrong_type));
+    BOOST_TEST(hidden->message == "the key holds a zset, not a lock; of a semaphore, ZRANGE: "
+                                  "NOPERM *** has no right");
+    // A string has no permits, whatever is beside it.
+    s = counted({}, {{"a", "1764201244568"}}, "1");
+    s.type = simple("string");
+    s.value = blob(labelled);
+    s.slots = error("WRONGTYPE no");
+    surveyed const text(s);
+    BOOST_TEST(text->value.value() == labelled);
+    BOOST_TEST(!text.beside().has_permits);
+}
+
+BOOST_AUTO_TEST_CASE(permits_are_shown_as_far_as_the_rights_go) {
+    auto s = counted({{"a", "3"}}, {{"a", "1764201244568"}}, "1");
+    s.clock = s.permit_count = forbidden;
+    surveyed const timeless(s);
+    BOOST_REQUIRE(timeless.beside().permits.size() == 1U);
+    BOOST_TEST(!timeless.beside().permits[0].left.has_value());
+    BOOST_TEST(timeless.beside().permit_count == 1U);
+    s.slots = forbidden;
+    surveyed const slotless(s);
+    BOOST_TEST((slotless->verdict == verdict::yes));
+    BOOST_TEST(slotless.beside().permits.empty());
+    BOOST_TEST(slotless.beside().permit_count == 1U);
+    BOOST_TEST(slotless.beside().problem == "ZRANGE: NOPERM *** has no right");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
