@@ -1,7 +1,7 @@
 // Permits of a semaphore, with faults of all kinds.
 //
-// HOLDFAST_SCHEDULES sets the number of schedules (a quarter of it; 5,000 by default, and millions for
-// a night). HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it, and
+// HOLDFAST_SCHEDULES sets the number of schedules (a quarter of it; 5,000 by default, and millions
+// for a night). HOLDFAST_SEED sets the first seed. A failure names the seed that reproduces it, and
 // tells its story.
 #include "simulation/kernel/search.hpp"
 #include "simulation/permits/permits.hpp"
@@ -65,53 +65,35 @@ BOOST_AUTO_TEST_SUITE(permits)
 BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
     permits_tally seen;
     stands(schedules_to_try() / 4, under(seen));
-    BOOST_TEST_MESSAGE("won " << seen.won << ", fenced " << seen.fenced << ", handed over "
-                              << seen.handed_over << ", not because of their slot " << seen.drained
-                              << ", second rounds " << seen.second_rounds << ", won "
-                              << seen.won_in_second << ", extended " << seen.extended
-                              << ", with other ttls " << seen.other_ttls << ", healed "
-                              << seen.healed << ", raised " << seen.raised << ", lost " << seen.lost
-                              << ", contended " << seen.contended << ", refused at the arbiter "
-                              << seen.refused_at_arbiter << ", timed out " << seen.timed_out
-                              << ", cancelled " << seen.cancelled << ", no quorum "
-                              << seen.no_quorum << ", adopted "
-                              << seen.adopted << " and not " << seen.not_adopted << ", left "
-                              << seen.left);
+    BOOST_TEST_MESSAGE(
+        "won " << seen.won << ", fenced " << seen.fenced << ", handed over " << seen.handed_over
+               << ", not because of their slot " << seen.drained << ", second rounds "
+               << seen.second_rounds << ", won " << seen.won_in_second << ", extended "
+               << seen.extended << ", with other ttls " << seen.other_ttls << ", healed "
+               << seen.healed << ", raised " << seen.raised << ", lost " << seen.lost
+               << ", contended " << seen.contended << ", refused at the arbiter "
+               << seen.refused_at_arbiter << ", timed out " << seen.timed_out << ", cancelled "
+               << seen.cancelled << ", no quorum " << seen.no_quorum << ", adopted " << seen.adopted
+               << " and not " << seen.not_adopted << ", left " << seen.left);
     BOOST_TEST_MESSAGE("at the instances: taken "
                        << seen.taken << ", kept " << seen.kept << ", moved " << seen.moved
                        << ", given back " << seen.given_back << ", dead dropped "
                        << seen.dead_dropped << ", extensions with another slot "
                        << seen.extensions_of_others << ", refused " << seen.refused << ", full "
-                       << seen.full << ", deadlines repaired " << seen.repaired << ", expiries "
-                       << seen.expiries);
-    BOOST_TEST_MESSAGE("pushes " << seen.pushes << ", ghosts " << seen.ghosts << ": grants "
-                                 << seen.ghost_grants << ", extensions " << seen.ghost_extensions
-                                 << ", releases " << seen.ghost_releases << "; breaks "
-                                 << seen.breaks << ", freezes " << seen.freezes << ", deaths "
-                                 << seen.deaths << ", stops " << seen.stops << ", restarts "
-                                 << seen.restarts << ", quarantines " << seen.quarantined
-                                 << ", robberies " << seen.robberies << ", evictions "
-                                 << seen.evictions << ", remnants " << seen.remnants
-                                 << ", suspects " << seen.suspects);
-    all_happened({seen.won,
-                  seen.fenced,
-                  seen.handed_over,
-                  seen.drained,
-                  seen.second_rounds,
-                  seen.won_in_second,
-                  seen.extended,
-                  seen.other_ttls,
-                  seen.healed,
-                  seen.raised,
-                  seen.lost,
-                  seen.contended,
-                  seen.refused_at_arbiter,
-                  seen.timed_out,
-                  seen.cancelled,
-                  seen.no_quorum,
-                  seen.adopted,
-                  seen.not_adopted,
-                  seen.left});
+                       << seen.full << ", because a set was evicted " << seen.evicted_refused
+                       << ", expiries " << seen.expiries);
+    BOOST_TEST_MESSAGE(
+        "pushes " << seen.pushes << ", ghosts " << seen.ghosts << ": grants " << seen.ghost_grants
+                  << ", extensions " << seen.ghost_extensions << ", releases "
+                  << seen.ghost_releases << "; breaks " << seen.breaks << ", freezes "
+                  << seen.freezes << ", deaths " << seen.deaths << ", stops " << seen.stops
+                  << ", restarts " << seen.restarts << ", quarantines " << seen.quarantined
+                  << ", robberies " << seen.robberies << ", evictions " << seen.evictions
+                  << ", remnants " << seen.remnants << ", suspects " << seen.suspects);
+    all_happened({seen.won, seen.fenced, seen.handed_over, seen.drained, seen.second_rounds,
+                  seen.won_in_second, seen.extended, seen.other_ttls, seen.healed, seen.raised,
+                  seen.lost, seen.contended, seen.refused_at_arbiter, seen.timed_out,
+                  seen.cancelled, seen.no_quorum, seen.adopted, seen.not_adopted, seen.left});
     all_happened({seen.taken,
                   seen.kept,
                   seen.moved,
@@ -120,7 +102,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.extensions_of_others,
                   seen.refused,
                   seen.full,
-                  seen.repaired,
+                  seen.evicted_refused,
                   seen.expiries,
                   seen.pushes,
                   seen.ghost_grants,
@@ -140,7 +122,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
 
 BOOST_AUTO_TEST_CASE(without_faults_nobody_waits_who_could_have_a_permit) {
     permits_tally seen;
-    stands(schedules_to_try() / 4, under(seen, {}, faults::none));
+    stands(schedules_to_try() / 10, under(seen, {}, faults::none));
     BOOST_TEST_MESSAGE("longest wait, as a part of its bound: " << seen.longest_wait);
 }
 
@@ -165,7 +147,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_brings_a_slot_back_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_of_another_slot_is_refuted) {
-    overlaps(&parts::extends_own_slot_alone);
+    refute(&parts::extends_own_slot_alone, "L4", faults::chance, 1'007);
 }
 
 BOOST_AUTO_TEST_CASE(a_heal_that_takes_the_slot_of_another_is_refuted) {
@@ -174,23 +156,24 @@ BOOST_AUTO_TEST_CASE(a_heal_that_takes_the_slot_of_another_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_late_command_that_shortens_a_life_is_refuted) {
-    overlaps(&parts::grows_deadlines);
+    overlaps(&parts::grows_deadlines, "P2", faults::chance, 1'382);
 }
 
 BOOST_AUTO_TEST_CASE(a_slot_that_is_dropped_before_its_deadline_is_refuted) {
     overlaps(&parts::drops_the_dead_alone);
 }
 
+// Two holders of one slot are what comes of it, but hardly in any schedule: test/model/permits.pml.
 BOOST_AUTO_TEST_CASE(a_second_take_that_moves_the_token_is_refuted) {
-    overlaps(&parts::token_keeps_slot);
+    refute(&parts::token_keeps_slot, "P3", faults::chance, 837);
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_end_with_the_newest_permit_are_refuted) {
     overlaps(&parts::keys_outlive_all);
 }
 
-BOOST_AUTO_TEST_CASE(deadlines_that_count_as_passed_where_they_were_evicted_are_refuted) {
-    overlaps(&parts::repairs_deadlines);
+BOOST_AUTO_TEST_CASE(slots_that_count_as_free_where_they_were_evicted_are_refuted) {
+    overlaps(&parts::guards_evicted_sets);
 }
 
 BOOST_AUTO_TEST_CASE(one_number_for_two_holders_of_a_slot_is_refuted) {
@@ -223,7 +206,7 @@ BOOST_AUTO_TEST_CASE(validity_from_the_reply_is_refuted) {
 
 // Those that have extended keep the slot for as long. But a lease that had ended is held again.
 BOOST_AUTO_TEST_CASE(an_extension_that_counts_after_the_deadline_is_refuted) {
-    refute(&parts::extends_in_time, "P1");
+    refute(&parts::extends_in_time, "P1", faults::chance, 2'410);
 }
 
 //
@@ -232,6 +215,10 @@ BOOST_AUTO_TEST_CASE(an_extension_that_counts_after_the_deadline_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(another_slot_that_counts_as_yes_is_refuted) {
     overlaps(&parts::other_is_no_yes);
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_handed_to_who_has_fewer_permits_is_refuted) {
+    refute(&parts::hands_over_small_slots_alone, "P6");
 }
 
 BOOST_AUTO_TEST_CASE(no_restart_guard_is_refuted) {
@@ -268,12 +255,8 @@ BOOST_AUTO_TEST_CASE(a_full_semaphore_starves_nobody) {
 
 // Others hold theirs all the time, so that the key does not expire.
 BOOST_AUTO_TEST_CASE(a_dead_holder_keeps_its_permit_for_its_ttl_at_most) {
-    permits_shape const shape{.permits = 2,
-                              .processes = 3,
-                              .hold = 100s,
-                              .ttl = 1s,
-                              .length = 4s,
-                              .kill_at = 103ms};
+    permits_shape const shape{
+        .permits = 2, .processes = 3, .hold = 100s, .ttl = 1s, .length = 4s, .kill_at = 103ms};
     parts with;
     with.drops_the_dead = false;
     double longest = 0;

@@ -25,8 +25,8 @@ public:
         : configured_(static_cast<std::uint8_t>(configured & 0x7fU))
         , several_(0) {}
 
-    /// A command that sets the key is sent to these instances. `again`: they have our token already,
-    /// with another slot, which stays if the command fails.
+    /// A command that sets the key is sent to these instances. `again`: they have our token
+    /// already, with another slot, which stays if the command fails.
     void ask(instance_set to, bool again = false) {
         assert((to - all()).empty());
         possible_ = possible_ | to;

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,12 @@ protected:
                 fail("P3", "a command of " + std::to_string(who) + " ends " +
                                std::to_string(token) + " at " + std::to_string(i));
         }
+    }
+    /// A take that comes late, when the token has been given a slot by another command.
+    void check_own(unsigned i, unsigned token, std::optional<unsigned> before) {
+        if (before && slot_at(i, token) != before && parts_.audits_members)
+            fail("P3",
+                 "a take of " + std::to_string(token) + " ends its slot at " + std::to_string(i));
     }
     /// P2 at one instance.
     void check_slots(unsigned i) {

@@ -1,6 +1,6 @@
 // The waiters of each process in a simulation of permits: first come, first served, and the first
-// one tries. After a refusal it asks the arbiter alone, whose pushes wake it, as does the end of the
-// first slot there.
+// one tries. After a refusal it asks the arbiter alone, whose pushes wake it, as does the end of
+// the first slot there.
 #ifndef HOLDFAST_TEST_SIMULATION_PERMITS_LINES_HPP
 #define HOLDFAST_TEST_SIMULATION_PERMITS_LINES_HPP
 
@@ -68,8 +68,8 @@ protected:
         auto& me = clients_[a.process];
         auto const first = !me.line.empty() && me.line.front() == &a;
         if (first || a.adopts) {
-            auto const t = a.adopts ? std::exchange(a.tenure, nobody)
-                                    : std::exchange(me.trying, nobody);
+            auto const t =
+                a.adopts ? std::exchange(a.tenure, nobody) : std::exchange(me.trying, nobody);
             if (t != nobody) {
                 auto const its = static_cast<unsigned>(t);
                 apply(its, tenures_[its].machine.cancel());
@@ -126,7 +126,8 @@ protected:
                             : machine.acquire(local(p), those));
     }
     unsigned arbiter_of(unsigned p) {
-        return protocol::arbiter(1, voters(p), [this](unsigned i) { return instances_[i].identity; });
+        return protocol::arbiter(1, voters(p),
+                                 [this](unsigned i) { return instances_[i].identity; });
     }
     /// After the pause that failures cause, and the one in which others take what was released.
     void settle_after(unsigned p, duration pause) {
@@ -248,7 +249,8 @@ protected:
         auto& its = tenures_[t];
         auto const p = its.process;
         if (its.tracks || its.dead) return;
-        if (its.machine.phase() == tenure_phase::acquiring && its.adopts) return on_adopted(t, m, i);
+        if (its.machine.phase() == tenure_phase::acquiring && its.adopts)
+            return on_adopted(t, m, i);
         if (its.machine.phase() == tenure_phase::acquiring &&
             clients_[p].trying == static_cast<int>(t))
             return on_try_answer(t, m, i);

@@ -4,8 +4,8 @@
 //
 // A schedule is one of four kinds (permits_faults). Without faults, it can also measure. In an
 // ordinary one, messages are late or lost, connections break and instances carry out their commands
-// later, instances freeze, processes stop or are killed, somebody deletes the key, servers evict
-// the deadlines beside it, and minorities keep what the dead have left. In one with restarts,
+// later, instances freeze, processes stop or are killed, somebody deletes the keys, servers evict
+// one of them, and minorities keep what the dead have left. In one with restarts,
 // instances forget everything, and are then in quarantine. In a reckless one, slots expire at any
 // moment.
 //
@@ -14,9 +14,10 @@
 // Properties; S1, S2, S4, L3 and L4 of doc/guarantees.md for permits, and more:
 //   P1    at most n leases are valid at once, n being the greatest number that a client has had
 //   P2    (S1) no slot has two holders; no ended lease comes back
-//   P3    no command of one holder ends another's
+//   P3    no command of one holder ends another's, and no late take its own
 //   P4    a permit that is free goes to a waiter
 //   P5    a holder that has crashed keeps its permit for its ttl at most
+//   P6    who has a smaller number gets no greater slot, so that a semaphore that shrinks drains
 //   S2    the fences of a slot grow
 //   S4    nothing stays behind, and all keys have a ttl
 //   L3    every acquire ends, after the faults within a bound

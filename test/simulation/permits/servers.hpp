@@ -1,8 +1,8 @@
-// The instances of a simulation of permits, with the scripts of a semaphore.
+// The instances of a simulation of permits, with the scripts of
+// redis/wire/kinds/permit_scripts.hpp.
 //
-// K maps tokens to slots, and a set beside it maps tokens to deadlines. If K has gone, the
-// deadlines count no more. If a token of K has no deadline, the server has evicted that set: K
-// outlives each of its tokens, so the end of K is a deadline for it.
+// K maps tokens to slots, and a set beside it maps tokens to deadlines. If they have not the same
+// tokens, the server has evicted one of them, and nobody gets a slot until the other has gone.
 #ifndef HOLDFAST_TEST_SIMULATION_PERMITS_SERVERS_HPP
 #define HOLDFAST_TEST_SIMULATION_PERMITS_SERVERS_HPP
 
@@ -27,6 +27,7 @@ protected:
         auto const token = tenures_[m.tenure].token;
         auto const others = alive_at(i);
         auto const had = slot_at(i, token);
+        auto const only = m.slot.has_value();
         ran_by_ = static_cast<int>(p);
         m.said = verdict::yes;
         switch (m.adopts ? command::extend : m.op) {
@@ -55,6 +56,8 @@ protected:
         }
         ran_by_ = nobody;
         check_others(i, token, others);
+        auto const takes = m.op == command::acquire || m.op == command::contend;
+        if (takes && !only && !m.adopts) check_own(i, token, had);
         check_slots(i);
         // An extension that brings a slot back does not make the loss undone.
         if (had != slot_at(i, token) && (had || m.op != command::extend)) slots_changed();
@@ -99,24 +102,32 @@ protected:
         if (now() >= at.frozen_until) return expire_keys(i);
         at_leisure(at.frozen_until - now(), [this, i, version] { on_expiry(i, version); });
     }
-    /// Somebody deletes K by hand, or the server evicts it.
-    void remove_key(unsigned i) {
+    /// Somebody deletes both keys by hand.
+    void remove_keys(unsigned i) {
         instances_[i].taken.clear();
+        instances_[i].deadlines.clear();
         written(i);
         slots_changed();
     }
-    /// The server evicts the deadlines. K stays.
-    void evict_deadlines(unsigned i) {
+    /// The server evicts one of the keys.
+    void evict_one(unsigned i) {
         auto& at = instances_[i];
         if (at.taken.empty() || at.deadlines.empty()) return;
         ++seen_.evictions;
-        write_story("the deadlines are evicted at ", i);
-        at.deadlines.clear();
+        if (one_in(2)) {
+            write_story("the deadlines are evicted at ", i);
+            at.deadlines.clear();
+        } else {
+            write_story("the slots are evicted at ", i);
+            at.taken.clear();
+            written(i);
+        }
+        slots_changed();
     }
     void expire_early(unsigned i, unsigned token) {
         if (!slot_at(i, token)) return;
         write_story("what ", token, " has at ", i, " expires early");
-        if (one_in(3)) return remove_key(i);
+        if (one_in(3)) return remove_keys(i);
         remove(i, token);
     }
     std::vector<unsigned> alive_at(unsigned i) const {
@@ -146,28 +157,26 @@ private:
         written(i);
     }
 
-    /// Drops the dead, and completes what the server has evicted.
-    void tidy(unsigned i) {
+    void drop_dead(unsigned i) {
         auto& at = instances_[i];
-        if (at.taken.empty()) {
-            at.deadlines.clear();
-            return;
-        }
-        for (auto const& [token, slot] : at.taken) {
-            if (at.deadlines.contains(token)) continue;
-            ++seen_.repaired;
-            at.deadlines[token] = parts_.repairs_deadlines ? at.taken_until + 1 : 0;
-            at.deadlines_until = std::max(at.deadlines_until, at.taken_until);
-        }
         if (!parts_.drops_the_dead) return;
         auto const slack = parts_.drops_the_dead_alone ? 0 : ttl_ / 4ms;
-        auto const dead = std::erase_if(at.taken, [&](auto const& each) {
-            return at.deadlines[each.first] - slack <= clock_ms(i);
+        auto const before = at.taken.size();
+        std::erase_if(at.deadlines, [&](auto const& each) {
+            if (each.second - slack > clock_ms(i)) return false;
+            at.taken.erase(each.first);
+            return true;
         });
-        if (dead == 0) return;
-        seen_.dead_dropped += dead;
-        std::erase_if(at.deadlines, [&](auto const& each) { return !at.taken.contains(each.first); });
+        if (at.taken.size() == before) return;
+        seen_.dead_dropped += before - at.taken.size();
         written(i);
+    }
+    /// Of a set from which the other one differs.
+    milliseconds left_of_all(unsigned i) {
+        auto const& at = instances_[i];
+        auto last = at.taken.empty() ? 0 : at.taken_until;
+        for (auto const& [token, until] : at.deadlines) last = std::max(last, until);
+        return left_of(i, last + 1);
     }
 
     void refuse(message& m, milliseconds left) {
@@ -175,12 +184,10 @@ private:
         m.said = verdict::no;
         m.left = left;
     }
-    /// How long the first of the tokens below `permits` will live.
-    milliseconds first_end(unsigned i, unsigned permits) {
-        auto& at = instances_[i];
-        auto first = at.taken_until + 1;
-        for (auto const& [token, slot] : at.taken)
-            if (slot < permits) first = std::min(first, at.deadlines[token]);
+    /// How long the first of all tokens will live.
+    milliseconds first_end(unsigned i) const {
+        auto first = instances_[i].taken_until + 1;
+        for (auto const& [token, until] : instances_[i].deadlines) first = std::min(first, until);
         return left_of(i, first);
     }
     bool is_taken(unsigned i, unsigned slot, unsigned permits) const {
@@ -189,26 +196,30 @@ private:
     }
 
     void take(unsigned i, message& m, unsigned token) {
-        tidy(i);
+        drop_dead(i);
         auto& at = instances_[i];
         auto const own = slot_of(at, token);
+        if (at.taken.size() != at.deadlines.size() && parts_.guards_evicted_sets) {
+            ++seen_.evicted_refused;
+            return refuse(m, left_of_all(i));
+        }
         if (m.slot) return take_only(i, m, token, own);
-        if (own && parts_.token_keeps_slot && parts_.token_has_one_slot) {
+        if (own && parts_.token_keeps_slot) {
             ++seen_.kept;
             return give(i, m, token, *own, false);
         }
         if (!parts_.votes_for_slot) {
-            if (is_taken(i, 0, m.permits)) return refuse(m, first_end(i, m.permits));
+            if (is_taken(i, 0, m.permits)) return refuse(m, first_end(i));
             return give(i, m, token, 0, true);
         }
         for (unsigned n = 0; n < m.permits; ++n) {
             auto const slot = (m.start + n) % m.permits;
             if (is_taken(i, slot, m.permits)) continue;
-            if (own && parts_.token_has_one_slot) at.taken.erase(token);
+            if (own) at.taken.erase(token);
             return give(i, m, token, slot, true);
         }
         ++seen_.full;
-        refuse(m, first_end(i, m.permits));
+        refuse(m, first_end(i));
     }
     void take_only(unsigned i, message& m, unsigned token, std::optional<unsigned> own) {
         auto& at = instances_[i];
@@ -224,9 +235,7 @@ private:
                     ++seen_.given_back;
                     remove(i, token);
                 }
-                return refuse(m, other == nobody
-                                     ? first_end(i, m.permits)
-                                     : left_of(i, at.deadlines[static_cast<unsigned>(other)]));
+                return refuse(m, other == nobody ? first_end(i) : left_of_all(i));
             }
             remove(i, static_cast<unsigned>(other));
         }
@@ -276,18 +285,17 @@ private:
     //
 
     verdict extend(unsigned i, message& m, unsigned token) {
-        tidy(i);
         auto& at = instances_[i];
         auto const slot = m.slot.value_or(0);
-        auto const own = slot_of(at, token);
+        auto const own = slot_at(i, token);
         if (!own) {
             if (parts_.extends_members_alone || is_taken(i, slot, permitting::slots))
                 return verdict::no;
+            at.taken.erase(token);
             at.taken.emplace(token, slot);
             prolong(i, token, m.ttl, true);
             return verdict::yes;
         }
-        if (!slot_at(i, token)) return verdict::no; // the dead were not dropped
         if (parts_.votes_for_slot && !has_slot(i, token, slot)) {
             ++seen_.extensions_of_others;
             m.slot = *own;
@@ -310,19 +318,21 @@ private:
             return other != nobody;
         }
         auto const was_there = slot_at(i, token).has_value();
+        instances_[i].deadlines.erase(token);
         if (slot_of(instances_[i], token)) remove(i, token);
+        drop_dead(i);
         return was_there;
     }
     void track(unsigned p, unsigned i, message& m) {
         auto& at = instances_[i];
-        if (m.op == command::track) tidy(i);
+        if (m.op == command::track) drop_dead(i);
         at.listeners.insert(p);
         m.tracks = true;
         if (m.left) return; // of a refusal
         auto const full = std::count_if(at.taken.begin(), at.taken.end(), [&](auto const& each) {
                               return each.second < m.permits;
                           }) >= static_cast<std::ptrdiff_t>(m.permits);
-        if (full) m.left = first_end(i, m.permits);
+        if (full) m.left = first_end(i);
     }
     void note_ghost(unsigned i, message const& m, unsigned token, bool had) {
         ++seen_.ghosts;

@@ -15,12 +15,11 @@ namespace holdfast::test {
 struct permits_tally {
     std::uint64_t won = 0, fenced = 0, handed_over = 0, extended = 0, other_ttls = 0, healed = 0,
                   raised = 0, lost = 0, contended = 0, refused_at_arbiter = 0, timed_out = 0,
-                  cancelled = 0, no_quorum = 0, adopted = 0, not_adopted = 0,
-                  left = 0, second_rounds = 0, won_in_second = 0, full = 0, drained = 0;
+                  cancelled = 0, no_quorum = 0, adopted = 0, not_adopted = 0, left = 0,
+                  second_rounds = 0, won_in_second = 0, full = 0, drained = 0;
     // At the instances
-    std::uint64_t taken = 0, kept = 0, other_slots = 0, moved = 0, given_back = 0,
-                  dead_dropped = 0, extensions_of_others = 0, refused = 0, repaired = 0,
-                  expiries = 0;
+    std::uint64_t taken = 0, kept = 0, other_slots = 0, moved = 0, given_back = 0, dead_dropped = 0,
+                  extensions_of_others = 0, refused = 0, evicted_refused = 0, expiries = 0;
     // Faults, and what they led to
     std::uint64_t pushes = 0, ghosts = 0, ghost_grants = 0, ghost_extensions = 0,
                   ghost_releases = 0, breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0,
@@ -41,9 +40,8 @@ struct permits_parts {
     bool drops_the_dead_alone = true;   ///< and not those that will die soon
     bool gives_back = true;             ///< the other slot of a token that cannot have its own
     bool token_keeps_slot = true;       ///< a second take does not move it
-    bool token_has_one_slot = true;     ///< a second take does not give it a second one
     bool keys_outlive_all = true;       ///< and not the newest permit alone
-    bool repairs_deadlines = true;      ///< those in an evicted set are those of the key
+    bool guards_evicted_sets = true;    ///< nobody gets a slot while one of the keys is missing
     bool counts_per_slot = true;        ///< a grant gets a greater number than the last of its slot
     bool raise_stores = true;
     bool raise_needs_slot = true;
@@ -79,7 +77,7 @@ struct permits_shape {
     protocol::duration kill_at{}; ///< the process 0
     /// Two tokens get each other's slot at the last instance. The rest takes `length`.
     protocol::duration swap_at{};
-    bool steady = false;          ///< messages take equally long
+    bool steady = false; ///< messages take equally long
     bool fenced = false;
 };
 

@@ -85,7 +85,7 @@ struct tenure_state {
     bool adopts = false, second = false, tracks = false;
     actor* lease = nullptr;
     bool over = false, dead = false, won = false;
-    bool robbed = false; ///< its slot has gone before its time
+    bool robbed = false;  ///< its slot has gone before its time
     unsigned pending = 0; ///< commands that may still be carried out, and pending releases
     unsigned handovers = 0;
     std::uint64_t timer = 0;
@@ -103,7 +103,7 @@ struct client : test::client<connection> {
     std::deque<actor*> line; ///< the waiters, first come, first served
     int trying = nobody;     ///< the tenure of the first one
     int tracker = nobody;
-    bool contends = false;   ///< the last try was refused: the next asks the arbiter alone
+    bool contends = false; ///< the last try was refused: the next asks the arbiter alone
     unsigned failures = 0;
     bool pushed = false;     ///< while the try was under way
     time_point not_before{}; ///< of the next try
@@ -116,9 +116,9 @@ struct instance {
     std::int64_t ppm = 0;
     true_time frozen_until = 0;
     std::uint64_t identity = 0;
-    std::multimap<unsigned, unsigned> taken;     ///< tokens with their slots; one each
+    std::map<unsigned, unsigned> taken; ///< tokens with their slots
     milliseconds taken_until = 0;
-    std::map<unsigned, milliseconds> deadlines;  ///< of tokens
+    std::map<unsigned, milliseconds> deadlines; ///< of tokens
     milliseconds deadlines_until = 0;
     std::array<std::uint64_t, slots> counters{}; ///< of slots
     std::uint64_t versions = 0;
@@ -220,23 +220,21 @@ protected:
         auto const found = at.taken.find(token);
         if (found == at.taken.end() || clock_ms(i) > at.taken_until) return std::nullopt;
         auto const deadline = at.deadlines.find(token);
-        auto const known = deadline != at.deadlines.end() && clock_ms(i) <= at.deadlines_until;
-        if (known && deadline->second <= clock_ms(i)) return std::nullopt;
+        if (deadline == at.deadlines.end() || clock_ms(i) > at.deadlines_until ||
+            deadline->second <= clock_ms(i))
+            return std::nullopt;
         return found->second;
     }
     bool has_slot(unsigned i, unsigned token, unsigned slot) const {
-        auto const [from, to] = instances_[i].taken.equal_range(token);
-        for (auto each = from; each != to; ++each)
-            if (each->second == slot) return slot_at(i, token).has_value();
-        return false;
+        return slot_at(i, token) == slot;
     }
 
     permits_tally& seen_;
     permits_parts const parts_;
     std::optional<permits_shape> const shape_;
     permits_faults faults_;
-    unsigned permits_ = 1;   ///< the smallest number that a client has
-    bool resizes_ = false;   ///< some clients have one more
+    unsigned permits_ = 1;      ///< the smallest number that a client has
+    bool resizes_ = false;      ///< some clients have one more
     unsigned most_permits_ = 0; ///< that a client has had so far
     duration ttl_{}, timeout_{}, delay_{}, retry_{}, hold_{};
     bool slow_ = false;
@@ -245,7 +243,7 @@ protected:
     std::deque<tenure_state> tenures_;
     std::set<unsigned> holding_; ///< tenures that were won and are not over
     std::set<unsigned> stays_;   ///< tokens of which something stays until its ttl
-    std::vector<std::pair<unsigned, unsigned>> offered_; ///< tokens that were left, with slots
+    std::vector<std::pair<unsigned, unsigned>> offered_;  ///< tokens that were left, with slots
     std::set<std::pair<unsigned, std::uint64_t>> issued_; ///< fences, with their slots
     std::array<std::uint64_t, permitting::slots> greatest_{};
     true_time calm_from_ = 0, stop_at_ = 0;

@@ -199,6 +199,8 @@ protected:
         auto& its = tenures_[t];
         its.lease = &a;
         check_validity(t);
+        if (!a.adopts && its.own_slot >= a.permits)
+            fail("P6", "a slot that the number of the holder excludes");
         its.machine.begin_lease(a.renewed);
         its.last_deadline = its.machine.deadline();
         its.without_quorum.reset();
@@ -226,8 +228,8 @@ protected:
     void plan_lease(actor& a) {
         ++measures_.wins;
         auto const changes = !shape_ && one_in(8);
-        auto const hold = shape_ ? 1 + (shape_->steady ? shape_->hold.count()
-                                                       : some(2 * shape_->hold))
+        auto const hold = shape_
+                              ? 1 + (shape_->steady ? shape_->hold.count() : some(2 * shape_->hold))
                           : changes || one_in(12) ? some(ttl_ * 2)
                                                   : some(hold_);
         if (changes) {

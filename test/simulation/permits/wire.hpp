@@ -181,7 +181,7 @@ protected:
         case 6:
             return at(when, [this] {
                 for (unsigned at_i = 0; at_i < size(); ++at_i)
-                    if (one_in(2)) evict_deadlines(at_i);
+                    if (one_in(2)) evict_one(at_i);
             });
         case 7:
         case 8:
@@ -199,8 +199,10 @@ protected:
             ++seen_.robberies;
             write_story("the key is deleted at ", i);
             for (auto& t : tenures_)
-                if (!t.over && instances_[i].taken.contains(t.token)) t.robbed = true;
-            remove_key(i);
+                if (!t.over && (instances_[i].taken.contains(t.token) ||
+                                instances_[i].deadlines.contains(t.token)))
+                    t.robbed = true;
+            remove_keys(i);
         }
     }
     /// Minorities keep what the dead have left.
@@ -212,7 +214,7 @@ protected:
         auto const slot = static_cast<unsigned>(below(permits_));
         for (auto const& [token, taken] : its.taken)
             if (taken == slot) return;
-        if (its.taken.empty()) its.deadlines.clear();
+        if (its.taken.size() != its.deadlines.size()) return;
         ++seen_.remnants;
         auto const t = static_cast<unsigned>(tenures_.size());
         tenures_.push_back({0, {size(), ttl_, false}});
