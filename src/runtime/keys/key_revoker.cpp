@@ -25,10 +25,10 @@ using protocol::verdict;
 /// A holder that is to be revoked, known by the digest of its token.
 struct key_revoker::target {
     std::string digest;
-    std::string token{}; ///< empty: no instance has it
-    std::string holder{};
-    bool is_reader = false;
-    instance_set live{};    ///< these have the token
+    std::string token{}, holder{};
+    /// These have the token under the key, or among the readers. If a writer's lease becomes a
+    /// reader's, there are both.
+    instance_set live{}, reading{};
     instance_set revoked{}; ///< these have its tombstone
     instance_set without{}; ///< these have neither
     bool changed = false;   ///< this call has made a tombstone
@@ -75,8 +75,9 @@ private:
 /// The tombstone in place of one token.
 class key_revoker::order final : public redis::reply_handler {
 public:
-    order(key_revoker& r, job& of, target& t)
+    order(key_revoker& r, job& of, target& t, bool of_reader)
         : revokes(t)
+        , of_reader_(of_reader)
         , tombstone_(redis::tombstone_of(t.token, r.random_.label()))
         , job_(&of)
         , revoker_(r) {}
@@ -87,7 +88,7 @@ public:
                 .token = revokes.token,
                 .ttl = revoker_.max_ttl_,
                 .tombstone = tombstone_,
-                .of_reader = revokes.is_reader};
+                .of_reader = of_reader_};
     }
     bool still_wants(command) const noexcept override { return job_->op != nullptr; }
     void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
@@ -100,6 +101,7 @@ public:
 private:
     void recycle() noexcept override { delete this; }
 
+    bool const of_reader_;
     std::string const tombstone_;
     boost::intrusive_ptr<job> job_;
     key_revoker& revoker_;
@@ -184,16 +186,13 @@ void key_revoker::note(job& j, unsigned instance, std::string_view reason) {
 
 void key_revoker::plan(job& j, target& t, unsigned instance, std::string_view token,
                        bool of_reader) {
-    if (t.token.empty()) {
+    auto const& at = j.report.instances[instance];
+    if ((t.live | t.reading).empty()) {
         t.token = token;
-        t.is_reader = of_reader;
-        auto const& at = j.report.instances[instance];
         auto const reader = std::ranges::find(at.readers, t.digest, &key_user::digest);
         t.holder = of_reader ? reader->holder : at.holder;
     }
-    // A writer whose lease has become a reader's is a reader at some instances. The other way
-    // round, or with another token of this digest, a second call does the rest.
-    if (t.token == token && t.is_reader == of_reader) t.live.insert(instance);
+    if (t.token == token) (of_reader ? t.reading : t.live).insert(instance);
 }
 
 //
@@ -204,17 +203,21 @@ void key_revoker::revoke(job& j) {
     boost::intrusive_ptr<job> const alive(&j);
     j.revokes = true;
     for (auto& t : j.targets) {
-        if (t.live.empty()) continue;
-        boost::intrusive_ptr<order> const o(new order(*this, j, t));
-        auto const to = t.live & instances_.reachable();
-        auto const failed = surveyor_.ask(*o, command::revoke, to, 0);
-        j.ordered += (to - failed).size();
-        failed.for_each([&](unsigned i) {
-            j.round.note(i, instances_.size(),
-                         {.verdict = verdict::unsent, .cause = errc::out_of_memory}, {});
-        });
+        send(j, t, t.live, false);
+        send(j, t, t.reading, true);
     }
     if (j.ordered == 0) conclude(j);
+}
+
+void key_revoker::send(job& j, target& t, instance_set to, bool of_reader) {
+    if (to.empty()) return;
+    boost::intrusive_ptr<order> const o(new order(*this, j, t, of_reader));
+    auto const failed = surveyor_.ask(*o, command::revoke, to, 0);
+    j.ordered += (to - failed).size();
+    failed.for_each([&](unsigned i) {
+        j.round.note(i, instances_.size(),
+                     {.verdict = verdict::unsent, .cause = errc::out_of_memory}, {});
+    });
 }
 
 void key_revoker::on_revoked(job& j, order& o, unsigned instance, redis::answer const& a) {
@@ -240,7 +243,7 @@ void key_revoker::conclude(job& j) {
     std::optional<errc> cause;
     auto done = false;
     for (auto const& t : j.targets) {
-        auto const known = t.revoked | (t.without - t.live);
+        auto const known = t.revoked | t.without;
         switch (protocol::evaluate_revocation(t.revoked.size(), t.without.size(), size,
                                               j.report.quorum)) {
         case removal::done:

@@ -56,6 +56,7 @@ private:
     static void plan(job&, target&, unsigned instance, std::string_view token, bool of_reader);
     void note(job&, unsigned instance, std::string_view reason);
     void revoke(job&);
+    void send(job&, target&, protocol::instance_set, bool of_reader);
     void on_revoked(job&, order&, unsigned instance, redis::answer const&);
     void conclude(job&);
     void report(job&, target const&);
