@@ -269,6 +269,10 @@ BOOST_AUTO_TEST_CASE(commands_get_the_replies_of_a_server) {
             {"SET", "s", "hello", "EX", "9223372036854775"},
             {"SET", "s", "hello", "PX", "9223372036854775807"},
             {"SET", "s", "hello", "SOON"},
+            {"SET", "s", "hello", "PX", "1", "KEEPTTL"},
+            {"SET", "s", "hello", "KEEPTTL", "PX", "1"},
+            {"SET", "s", "hello", "KEEPTTL"},
+            {"SET", "kept", "hello", "XX", "KEEPTTL"},
             {"SET", "new", "x", "XX"},
             {"GETRANGE", "s", "0", "-1"},
             {"GETRANGE", "s", "-3", "-2"},
@@ -618,6 +622,8 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_readers_and_writers_get_the_replies_of_a
         };
         std::vector<std::string> const keys{"k", "k:fence", "k:readers", "k:intent", "k:turn"};
         std::vector<std::string> const clients{"one", "two"};
+        std::vector<std::string> const tombstones{"revoked@ops:1",
+                                                  "revoked@:" + std::string(70, '2')};
         auto const count = is_exact(both.kind) ? 24U : 6U;
         with_seeds(both, count, [&](std::mt19937_64& random) {
             chooser choose{random};
@@ -653,6 +659,17 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_readers_and_writers_get_the_replies_of_a
                     break;
                 case 7:
                     both.same({"FLUSHALL"});
+                    break;
+                case 8: // holders are revoked, and extend
+                    both.same({"EVAL", std::string(redis::revoke_script), "1", "k",
+                               choose.of(tokens), choose.of(tombstones)});
+                    both.same({"EVAL", std::string(redis::extend_script), "1", "k",
+                               choose.of(tokens), some_ttl()});
+                    break;
+                case 9:
+                case 10:
+                    both.same({"EVAL", std::string(redis::revoke_reader_script), "2", "k",
+                               "k:readers", choose.of(tokens), choose.of(tombstones)});
                     break;
                 default:
                     break;

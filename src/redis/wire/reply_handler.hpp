@@ -39,6 +39,7 @@ enum class token_place : std::uint8_t {
     readers, ///< one of the readers
     permits, ///< one of the permits of a semaphore
 };
+inline constexpr std::size_t token_places = 3;
 
 struct command_args {
     std::string_view key;

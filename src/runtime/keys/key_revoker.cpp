@@ -10,7 +10,8 @@
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,10 +26,10 @@ using protocol::verdict;
 /// A holder that is to be revoked, known by the digest of its token.
 struct key_revoker::target {
     std::string digest;
-    std::string token{}; ///< empty: no instance has it
-    std::string holder{};
-    redis::token_place held_in = redis::token_place::key;
-    instance_set live{};    ///< these have the token
+    std::string token{}, holder{};
+    /// These have the token, by redis::token_place. If a writer's lease becomes a reader's, there
+    /// are two places.
+    std::array<instance_set, redis::token_places> live{};
     instance_set revoked{}; ///< these have its tombstone
     instance_set without{}; ///< these have neither
     bool changed = false;   ///< this call has made a tombstone
@@ -75,8 +76,9 @@ private:
 /// The tombstone in place of one token.
 class key_revoker::order final : public redis::reply_handler {
 public:
-    order(key_revoker& r, job& of, target& t)
+    order(key_revoker& r, job& of, target& t, redis::token_place held_in)
         : revokes(t)
+        , held_in_(held_in)
         , tombstone_(redis::tombstone_of(t.token, r.random_.label()))
         , job_(&of)
         , revoker_(r) {}
@@ -87,7 +89,7 @@ public:
                 .token = revokes.token,
                 .ttl = revoker_.max_ttl_,
                 .tombstone = tombstone_,
-                .held_in = revokes.held_in};
+                .held_in = held_in_};
     }
     bool still_wants(command) const noexcept override { return job_->op != nullptr; }
     void on_answer(unsigned instance, command, std::uint32_t, redis::answer const& a) override {
@@ -100,6 +102,7 @@ public:
 private:
     void recycle() noexcept override { delete this; }
 
+    redis::token_place const held_in_;
     std::string const tombstone_;
     boost::intrusive_ptr<job> job_;
     key_revoker& revoker_;
@@ -158,7 +161,7 @@ void key_revoker::judge(job& j, target& t, unsigned instance, redis::answer cons
         // No more was read, so there is nothing to compare with.
         if (a.value->size() > redis::token::max_size)
             return note(j, instance, "the value is longer than a token");
-        return plan(j, t, instance, *a.value, found.holder, redis::token_place::key);
+        return plan(t, instance, *a.value, found.holder, redis::token_place::key);
     case key_answer::kind::readers:
         return judge_users(j, t, instance, a, redis::token_place::readers);
     case key_answer::kind::permits:
@@ -180,7 +183,7 @@ void key_revoker::judge_users(job& j, target& t, unsigned instance, redis::answe
         if (user.digest != t.digest) continue;
         if (!user.revoked) {
             auto const& token = reads ? a.beside->readers[i].token : a.beside->permits[i].token;
-            return plan(j, t, instance, token, user.holder, place);
+            return plan(t, instance, token, user.holder, place);
         }
         t.revoked.insert(instance);
     }
@@ -197,16 +200,13 @@ void key_revoker::note(job& j, unsigned instance, std::string_view reason) {
                  {.verdict = verdict::refused, .cause = errc::no_quorum, .message = reason}, {});
 }
 
-void key_revoker::plan(job& j, target& t, unsigned instance, std::string_view token,
+void key_revoker::plan(target& t, unsigned instance, std::string_view token,
                        std::string const& holder, redis::token_place place) {
     if (t.token.empty()) {
         t.token = token;
-        t.held_in = place;
         t.holder = holder;
     }
-    // A writer whose lease has become a reader's is a reader at some instances. The other way
-    // round, or with another token of this digest, a second call does the rest.
-    if (t.token == token && t.held_in == place) t.live.insert(instance);
+    if (t.token == token) t.live[static_cast<std::size_t>(place)].insert(instance);
 }
 
 //
@@ -217,17 +217,21 @@ void key_revoker::revoke(job& j) {
     boost::intrusive_ptr<job> const alive(&j);
     j.revokes = true;
     for (auto& t : j.targets) {
-        if (t.live.empty()) continue;
-        boost::intrusive_ptr<order> const o(new order(*this, j, t));
-        auto const to = t.live & instances_.reachable();
-        auto const failed = surveyor_.ask(*o, command::revoke, to, 0);
-        j.ordered += (to - failed).size();
-        failed.for_each([&](unsigned i) {
-            j.round.note(i, instances_.size(),
-                         {.verdict = verdict::unsent, .cause = errc::out_of_memory}, {});
-        });
+        for (std::size_t i = 0; i < t.live.size(); ++i)
+            send(j, t, t.live[i], static_cast<redis::token_place>(i));
     }
     if (j.ordered == 0) conclude(j);
+}
+
+void key_revoker::send(job& j, target& t, instance_set to, redis::token_place held_in) {
+    if (to.empty()) return;
+    boost::intrusive_ptr<order> const o(new order(*this, j, t, held_in));
+    auto const failed = surveyor_.ask(*o, command::revoke, to, 0);
+    j.ordered += (to - failed).size();
+    failed.for_each([&](unsigned i) {
+        j.round.note(i, instances_.size(),
+                     {.verdict = verdict::unsent, .cause = errc::out_of_memory}, {});
+    });
 }
 
 void key_revoker::on_revoked(job& j, order& o, unsigned instance, redis::answer const& a) {
@@ -253,7 +257,7 @@ void key_revoker::conclude(job& j) {
     std::optional<errc> cause;
     auto done = false;
     for (auto const& t : j.targets) {
-        auto const known = t.revoked | (t.without - t.live);
+        auto const known = t.revoked | t.without;
         switch (protocol::evaluate_revocation(t.revoked.size(), t.without.size(), size,
                                               j.report.quorum)) {
         case removal::done:

@@ -54,10 +54,11 @@ private:
     void on_survey(job&, unsigned instance, redis::answer const&);
     void judge(job&, target&, unsigned instance, redis::answer const&);
     void judge_users(job&, target&, unsigned instance, redis::answer const&, redis::token_place);
-    static void plan(job&, target&, unsigned instance, std::string_view token,
-                     std::string const& holder, redis::token_place);
+    static void plan(target&, unsigned instance, std::string_view token, std::string const& holder,
+                     redis::token_place);
     void note(job&, unsigned instance, std::string_view reason);
     void revoke(job&);
+    void send(job&, target&, protocol::instance_set, redis::token_place);
     void on_revoked(job&, order&, unsigned instance, redis::answer const&);
     void conclude(job&);
     void report(job&, target const&);

@@ -7,6 +7,7 @@
 #include "redis/wire/kinds/lock_scripts.hpp"
 #include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
+#include "redis/wire/kinds/revoked_key.hpp"
 #include "redis/wire/kinds/set_key.hpp"
 
 #include "support/redis_cli.hpp"
@@ -92,8 +93,9 @@ BOOST_AUTO_TEST_CASE(unknown_commands_and_scripts_are_named) {
 BOOST_AUTO_TEST_CASE(every_script_of_the_library_has_a_native_form) {
     auto const native = testing::native_scripts();
     std::set<std::string_view> scripts;
-    for (auto const* const kind : {&redis::exclusive_key, &redis::fair_key, &redis::set_key,
-                                   &redis::read_key, &redis::write_key, &redis::permit_key}) {
+    for (auto const* const kind :
+         {&redis::exclusive_key, &redis::fair_key, &redis::set_key, &redis::read_key,
+          &redis::write_key, &redis::permit_key, &redis::revoked_key}) {
         for (auto const text : kind->scripts) {
             scripts.insert(text);
             BOOST_TEST(std::any_of(native.begin(), native.end(),
