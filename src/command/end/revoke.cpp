@@ -9,7 +9,9 @@
 #include "command/table.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,17 +56,20 @@ call_result revoke_seen(revoke_settings const& s, key_report const& seen, std::s
     });
 }
 
-/// How long the key stays closed for writers, or for all; of one permit, its slot.
-std::string closed_for(key_report const& after, std::string const& one) {
-    auto left = after.ttl_left;
-    if (!one.empty()) {
-        left.reset();
-        for (auto const* const users : {&after.readers, &after.permits}) {
-            auto const at = std::ranges::find(*users, one, &key_user::digest);
-            if (at != users->end()) left = at->ttl_left;
-        }
+/// How long the key stays closed for writers, or for all; of one permit, its slot. Empty if it
+/// never expires, or if that is not known.
+std::optional<std::chrono::milliseconds> closed_time(key_report const& after,
+                                                     std::string const& one) {
+    if (one.empty()) return after.ttl_left;
+    for (auto const* const users : {&after.readers, &after.permits}) {
+        auto const at = std::ranges::find(*users, one, &key_user::digest);
+        if (at != users->end()) return at->ttl_left;
     }
-    if (left) return "closed for " + duration_text(*left);
+    return std::nullopt;
+}
+
+std::string closed_for(key_report const& after, std::string const& one) {
+    if (auto const left = closed_time(after, one)) return "closed for " + duration_text(*left);
     return "closed until somebody releases it by force, if it never expires";
 }
 
