@@ -103,6 +103,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/stream_test.cpp
     unit/redis/wire/kinds/surveys_test.cpp
     unit/protocol/tenure/permit_slots_test.cpp
+    unit/protocol/waiting/permits_queue_test.cpp
     unit/protocol/tenure/tally_test.cpp
     unit/protocol/tenure/tenure_permits_test.cpp
     unit/protocol/tenure/tenure_test.cpp
