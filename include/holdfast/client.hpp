@@ -381,7 +381,7 @@ public:
     ///
     /// Waiters get the key as after a release. A key that is no lock, or whose value is longer than
     /// a token, is never deleted. **With readers, all of them lose the lock**, also one that came
-    /// after the inspection.
+    /// after the inspection. So it is with the holders of the permits of a semaphore.
     ///
     /// @param key  Without the client's prefix.
     /// @par Handler signature  `void(error, key_report)`: the key as it was before. With
@@ -406,7 +406,7 @@ public:
 
     /// The same, but of a lock that the caller has seen: only the tokens that `seen` shows are
     /// deleted. So time may pass between the inspection and the decision of a person. If other
-    /// tokens are there now, or readers that `seen` does not show, the call ends with
+    /// tokens are there now, or readers or permits that `seen` does not show, the call ends with
     /// errc::lease_lost.
     ///
     /// @param seen  Of inspect() or wait_change(), for the same key.
@@ -491,10 +491,11 @@ public:
     /// what they have. inspect() tells for a key whether it is held: a key may be left over, or
     /// expire meanwhile.
     ///
-    /// The list has names of strings, since a lock is one. It leaves out the names that the library
-    /// gives to keys beside a lock, which have `:fence`, `:queue`, `:readers`, `:intent` or `:turn`
-    /// behind a hash tag. A string of another program looks like a lock, and so does the mark
-    /// `KEY:last` of at_most_every().
+    /// The list has names of strings, since a lock is one, and the keys of semaphores of which a
+    /// permit is taken. It leaves out the names that the library gives to keys beside a lock, which
+    /// have `:fence`, `:queue`, `:readers`, `:intent`, `:turn`, `:until` or `:fences` behind a hash
+    /// tag. A string of another program looks like a lock, and so does the mark `KEY:last` of
+    /// at_most_every().
     ///
     /// A key that is there from the first to the last question is found. One that comes or goes
     /// meanwhile, or migrates in a Cluster, may be missed. A lock that is held is on a quorum. So

@@ -841,6 +841,7 @@ BOOST_AUTO_TEST_CASE(who_waits_hears_of_the_key) {
         check_number(c.take("a", 0, 2), 0);
         check_number(c.take_only("waiter", 5, 2), 5);
         taker.takes("waiter", "0", "only");
+        BOOST_TEST(!taker.hears_of_the_key());
         check_slots(c, {{"a", 0}, {"b", 1}});
         check_number(c.leave("a"), 1);
         BOOST_TEST(taker.hears_of_the_key());
