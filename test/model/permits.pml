@@ -177,8 +177,7 @@ inline swap_tenures(a, b) {
 		}
 	}
 }
-#define POWER(a) (a == 0 -> 1 : (a == 1 -> 4 : (a == 2 -> 16 : (a == 3 -> 64 : \
-	(a == 4 -> 256 : 1024)))))
+#define POWER(a) (1 << (2 * (a)))
 #define FORM(t) ((((POWER(AT(t, 0)) + POWER(AT(t, 1)) + POWER(AT(t, 2))) * 3 + lease[t]) * 2 + \
 	second[t]) * 2 + slot[t])
 #define WEIGHT(s) (POWER(OWNER(0, s)) + POWER(OWNER(1, s)) + POWER(OWNER(2, s)))
