@@ -22,7 +22,7 @@
 //                                          all coroutines wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]
 //                                          with fences, against without
-//   kinds                                  several keys, readers and writers, semaphores, against one
+//   kinds                                  several keys, readers and writers, permits, against one
 //                                          lock
 //   observers [--coroutines 1,1000]        with observers, against none
 //   sentinel-failover [--count 100] [--ttl 10] [--rounds 3]

@@ -103,6 +103,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/stream_test.cpp
     unit/redis/wire/kinds/surveys_test.cpp
     unit/protocol/tenure/permit_slots_test.cpp
+    unit/protocol/waiting/permits_queue_test.cpp
     unit/protocol/tenure/tally_test.cpp
     unit/protocol/tenure/tenure_permits_test.cpp
     unit/protocol/tenure/tenure_test.cpp
@@ -140,6 +141,7 @@ if(TARGET holdfast_command)
         integration/command_every_test.cpp
         integration/command_lead_test.cpp
         integration/command_list_test.cpp
+        integration/command_permits_test.cpp
         integration/command_release_test.cpp
         integration/command_run_test.cpp
         integration/command_readers_test.cpp
@@ -241,6 +243,7 @@ holdfast_test(read_write NAMED integration SECONDS 600
 # Its own executable, with semaphores alone.
 holdfast_test(semaphores NAMED integration SECONDS 600
     LIBRARIES holdfast_testing_objects OpenSSL::SSL OpenSSL::Crypto SOURCES
+    integration/permit_reports_test.cpp
     integration/permit_scripts_test.cpp
     integration/semaphore_deployments_test.cpp
     integration/semaphores_test.cpp

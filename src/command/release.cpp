@@ -66,7 +66,7 @@ constexpr std::string_view consequences = R"(
 A forced release does not ask the holder. A holder that lives works on until its next extension,
 at most a third of its ttl later, or without a watchdog until its lease ends. Until then the next
 holder may be at work, too. Only a resource that checks fences rejects the writes of the former.
-All readers of a lock with readers lose it.
+All readers of a lock with readers lose it, and all holders of a permit theirs.
 Make sure that the holder is dead, or cannot reach what the lock protects.
 
 )";

@@ -915,6 +915,36 @@ BOOST_AUTO_TEST_CASE(the_cost_of_a_take_grows_by_a_logarithm_at_most) {
 // Commands that the server refuses within a script
 //
 
+BOOST_AUTO_TEST_CASE(the_rights_of_the_documents_are_enough) {
+    on_each_server([](server_kind const& kind) {
+        permit_client c(kind);
+        auto rules = access::keys(key);
+        for (auto const& more : {access::permit_keys(key), access::locks, access::permits})
+            rules.insert(rules.end(), more.begin(), more.end());
+        c.r.give(rules);
+        check_fenced(c.fenced_take("a", 0, "1"), 0, 1);
+        check_number(c.take("b", 0), 1);
+        c.end_time_of("b");
+        check_number(c.take("c", 0), 1);
+        check_number(c.take_only("c", 3), 3);
+        check_refused(c.take_only("c", 0), 15s, 21s);
+        check_refused(c.take("d", 0, 1), 15s, 21s);
+        check_number(c.raise("a", 0, "5"), 1);
+        check_number(c.extend("a", 0, 40s), 1);
+        check_peek(c.peek(1), 35s, 41s, "a");
+        check_number(c.admin.command({"DEL", until}), 1);
+        check_refused(c.take("d", 0), 50s, 61s);
+        check_number(c.leave("a"), 0);
+        check_keys(c, {fences});
+        BOOST_TEST(c.r.redis.refusals() == texts{}, boost::test_tools::per_element());
+        // A look at another kind of key shows what TYPE and GETRANGE may show.
+        c.admin.set(key, "other", 20s);
+        check_peek(c.peek(), 15s, 20s, "", "");
+        for (auto const& right : access::reports) c.r.change(right);
+        check_peek(c.peek(), 15s, 20s, "other", "string");
+    });
+}
+
 BOOST_AUTO_TEST_CASE(without_a_right_that_is_needed_nothing_is_left) {
     on_each_server([](server_kind const& kind) {
         for (auto const* const missing :

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace holdfast::redis {
 
@@ -27,8 +29,13 @@ std::string pattern_of(std::string_view prefix) {
 }
 
 void encode_scan(codec::request& request, command, wording, command_args const& a) {
-    request.push("SCAN", a.number, "MATCH", pattern_of(a.key), "COUNT", keys_per_scan, "TYPE",
-                 "string");
+    auto const pattern = pattern_of(a.key);
+    if (a.permits == 0) {
+        request.push("SCAN", a.number, "MATCH", pattern, "COUNT", keys_per_scan, "TYPE", "string");
+    } else {
+        request.push("SCAN", a.number, "MATCH", '*' + pattern + ":until*", "COUNT", keys_per_scan,
+                     "TYPE", "zset");
+    }
 }
 
 std::uint8_t replies_to_scan(command, bool) {
@@ -115,7 +122,8 @@ bool is_beside_a_lock(std::string_view name) {
         own.remove_suffix(std::string_view(form).size());
         break;
     }
-    for (auto const* const suffix : {":queue", ":readers", ":intent", ":turn"}) {
+    for (auto const* const suffix :
+         {":queue", ":readers", ":intent", ":turn", ":until", ":fences"}) {
         if (own.ends_with(suffix))
             return is_tagged(own.substr(0, own.size() - std::string_view(suffix).size()));
     }
@@ -128,6 +136,24 @@ bool is_beside_a_lock(std::string_view name) {
     // A call: the line, a colon and the token.
     return rest.size() > token::digits && rest[0] == ':' &&
            is_random(rest.substr(rest.size() - token::digits));
+}
+
+std::string_view semaphore_of(std::string_view name) {
+    constexpr std::string_view own = ":until:own", braces = ":until", slot = ":until:slot";
+    auto const without = [&](std::string_view suffix) {
+        return name.substr(0, name.size() - suffix.size());
+    };
+    if (name.ends_with(own)) return is_tagged(without(own)) ? without(own) : std::string_view();
+    if (name.ends_with(slot)) {
+        constexpr std::size_t tag = 6; // four letters in braces
+        auto const rest = without(slot);
+        return rest.size() > tag && rest[0] == '{' && rest[tag - 1] == '}' ? rest.substr(tag)
+                                                                           : std::string_view();
+    }
+    auto const rest = name.ends_with(braces) ? without(braces) : std::string_view();
+    return rest.size() > 2 && rest.starts_with('{') && rest.ends_with('}')
+               ? rest.substr(1, rest.size() - 2)
+               : std::string_view();
 }
 
 } // namespace holdfast::redis

@@ -1,7 +1,10 @@
-// The search for the names of locks: SCAN cursor MATCH prefix* COUNT n TYPE string.
+// The search for the names of locks: SCAN cursor MATCH prefix* COUNT n TYPE string. Other programs
+// have sorted sets of their own, so the keys of semaphores are found by those beside them: SCAN
+// cursor MATCH *prefix*:until* COUNT n TYPE zset.
 //
 // It is worded and read as the commands of a lock are, so the wire has nothing of its own for it.
-// In the arguments, `key` is the prefix, `number` the cursor and `node` the server of a Cluster. In
+// In the arguments, `key` is the prefix, `number` the cursor, `node` the server of a Cluster, and
+// `permits` not zero if the keys beside semaphores are wanted. In
 // the answer, `number` is the next cursor, and `value` has the keys. Only for_each_key() knows how
 // they are packed, so an answer is no larger than without a list.
 //
@@ -41,9 +44,13 @@ void for_each_key(answer const& a, Visit&& visit) {
 }
 
 /// True for the name of a key that the library keeps beside the key of a lock: the counter of its
-/// fences, the line of a fair lock, the call to a process in that line, or the readers, the intent
-/// or the turn of a read-write lock.
+/// fences, the line of a fair lock, the call to a process in that line, the readers, the intent or
+/// the turn of a read-write lock, or the deadlines or counters of a semaphore.
 bool is_beside_a_lock(std::string_view name);
+
+/// The key of the semaphore whose deadlines have this name; empty if they are no semaphore's. See
+/// name_permit_keys().
+std::string_view semaphore_of(std::string_view name);
 
 } // namespace holdfast::redis
 

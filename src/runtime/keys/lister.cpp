@@ -37,6 +37,7 @@ public:
     list_job* job; ///< null after the end of the call
     std::uint64_t cursor = 0;
     bool begun = false, ended = false;
+    bool finds_permits = false; ///< the keys of semaphores, after those of other locks
 
 private:
     void recycle() noexcept override { delete this; }
@@ -73,7 +74,11 @@ std::shared_ptr<list_job> make_list_job(std::string prefix, list_options const& 
 
 redis::command_args lister::server_scan::arguments(protocol::command) const noexcept {
     if (job == nullptr) return {.key = {}, .token = {}};
-    return {.key = job->prefix, .token = {}, .number = cursor, .node = server.node};
+    return {.key = job->prefix,
+            .token = {},
+            .number = cursor,
+            .node = server.node,
+            .permits = finds_permits ? std::uint16_t{1} : std::uint16_t{0}};
 }
 
 void lister::server_scan::on_answer(unsigned, protocol::command, std::uint32_t,
@@ -170,8 +175,10 @@ void lister::on_answer(server_scan& s, redis::answer const& a) {
         return end(s, a.message.empty() ? std::string_view(cause) : a.message);
     }
     auto& job = *s.job;
-    redis::for_each_key(a, [&](std::string_view key) {
+    redis::for_each_key(a, [&](std::string_view name) {
+        auto const key = s.finds_permits ? redis::semaphore_of(name) : name;
         // No name of a lock. The server may name anything.
+        if (s.finds_permits && key.empty()) return;
         if (key.size() > max_key_size || !key.starts_with(job.prefix)) return;
         if (job.report.limited || redis::is_beside_a_lock(key)) return;
         if (job.keys.size() < job.options.max_keys) {
@@ -183,7 +190,7 @@ void lister::on_answer(server_scan& s, redis::answer const& a) {
     s.cursor = a.number;
     if (job.report.limited)
         return conclude(job, "stopped at " + std::to_string(job.options.max_keys) + " keys");
-    if (s.cursor == 0) return end(s, {});
+    if (s.cursor == 0 && std::exchange(s.finds_permits, true)) return end(s, {});
     ask(s);
 }
 

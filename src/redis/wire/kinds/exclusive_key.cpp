@@ -259,7 +259,7 @@ void read_inspection(partial_answer& p, sent_command const& c, unsigned left, el
         p.answer.holder = label_of(p.text);
         return;
     }
-    p.message = "the key holds a " + presentable(p.text, c) + ", not a lock";
+    p.message = "the key holds " + presentable(held_type(p.text), c) + ", not a lock";
     p.answer = {.verdict = verdict::refused, .cause = errc::wrong_type, .message = p.message};
 }
 
@@ -310,6 +310,11 @@ std::string_view begin_name(std::string& name, std::string_view key, bool in_clu
     auto const added = name.size() - key.size();
     constexpr std::size_t braces = 2;
     return added == 0 ? ":own" : added == braces ? "" : ":slot";
+}
+
+std::string held_type(std::string_view type) {
+    auto text = "a " + std::string(type);
+    return type == "zset" ? text + ", as a semaphore does" : text;
 }
 
 } // namespace holdfast::redis

@@ -28,6 +28,9 @@ void name_fence_key(std::string& name, std::string_view key, bool in_cluster);
 /// that is returned, which tells the way, no two keys share one.
 std::string_view begin_name(std::string& name, std::string_view key, bool in_cluster);
 
+/// What a key holds that is no lock, for messages: "a list". `type`: as TYPE names it.
+std::string held_type(std::string_view type);
+
 } // namespace holdfast::redis
 
 #endif

@@ -179,7 +179,7 @@ void read_value(partial_answer& p, sent_command const& c, element const& e) {
     p.answer.message = {};
     if (p.text != "string") {
         auto const key = key_at(c, p.answer.obstacle).value_or("");
-        auto const holds = p.text.empty() ? "another value" : "a " + p.text;
+        auto const holds = p.text.empty() ? "another value" : held_type(p.text);
         p.message =
             presentable("the key " + shown_key(key) + " holds " + holds + ", not a lock", c);
         p.answer.verdict = verdict::refused;

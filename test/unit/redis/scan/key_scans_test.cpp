@@ -2,6 +2,7 @@
 #include "redis/scan/key_scan.hpp"
 #include "redis/wire/kinds/exclusive_key.hpp"
 #include "redis/wire/kinds/fair_key.hpp"
+#include "redis/wire/kinds/permit_key.hpp"
 #include "redis/wire/kinds/read_write_key.hpp"
 #include "redis/wire/kinds/slot_fence_key.hpp"
 #include "redis/wire/lock_command.hpp"
@@ -35,9 +36,10 @@ private:
     void recycle() noexcept override {}
 };
 
-std::string encoded(std::string_view prefix, std::uint64_t cursor) {
+std::string encoded(std::string_view prefix, std::uint64_t cursor, std::uint16_t permits = 0) {
     codec::request r;
-    key_scan.encode(r, command::scan, {}, {.key = prefix, .token = {}, .number = cursor});
+    key_scan.encode(r, command::scan, {},
+                    {.key = prefix, .token = {}, .number = cursor, .permits = permits});
     return std::string(r.payload());
 }
 
@@ -172,15 +174,50 @@ BOOST_AUTO_TEST_CASE(keys_beside_a_lock_are_known_by_their_names) {
             BOOST_TEST(is_beside_a_lock(name + ':' + token.substr(6)), name);
             companion_names beside;
             name_companions(beside, key, in_cluster);
-            for (auto const& each : {beside.readers, beside.intent, beside.turn})
+            permit_names permits;
+            name_permit_keys(permits, key, in_cluster);
+            for (auto const& each :
+                 {beside.readers, beside.intent, beside.turn, permits.until, permits.fences})
                 BOOST_TEST(is_beside_a_lock(each), each);
+            BOOST_TEST(semaphore_of(permits.until) == key);
+            for (auto const& each : {permits.fences, beside.readers, name})
+                BOOST_TEST(semaphore_of(each) == "", each);
         }
     }
-    for (std::string const key :
-         {"k", "k:last", "k:fence", "k:queue", ":fence", "{}:fence", "{k}:fence:x", "{k}",
-          "{jobs}:queue:mail", "{jobs}:queues", "{k}:queue:0123456789abcdef", "k:readers", "k:turn",
-          "{}:intent", "{k}:intents", "{k}:turn:x", "{k}:turn:slot:own", ":readers"})
+    for (std::string const key : {"k",
+                                  "k:last",
+                                  "k:fence",
+                                  "k:queue",
+                                  ":fence",
+                                  "{}:fence",
+                                  "{k}:fence:x",
+                                  "{k}",
+                                  "{jobs}:queue:mail",
+                                  "{jobs}:queues",
+                                  "{k}:queue:0123456789abcdef",
+                                  "k:readers",
+                                  "k:turn",
+                                  "{}:intent",
+                                  "{k}:intents",
+                                  "k:until",
+                                  "{k}:untils",
+                                  "{}:fences",
+                                  "{k}:turn:x",
+                                  "{k}:turn:slot:own",
+                                  ":readers"})
         BOOST_TEST(!is_beside_a_lock(key), key);
+    for (std::string const name :
+         {"", "k", ":until", "k:until", "{}:until", "{k:until", "k}:until", "k:until:own",
+          "k:until:slot", "{abc}k:until:slot", "{abcd}:until:slot", "{k}:until:x", "{k}:fences"})
+        BOOST_TEST(semaphore_of(name) == "", name);
+}
+
+BOOST_AUTO_TEST_CASE(semaphores_are_found_by_the_names_of_their_deadlines) {
+    BOOST_TEST(contains(encoded("a*b", 0, 1),
+                        "MATCH\r\n$13\r\n*a\\*b*:until*\r\n$5\r\nCOUNT\r\n$3\r\n100\r\n$4\r\n"
+                        "TYPE\r\n$4\r\nzset\r\n"),
+               encoded("a*b", 0, 1));
+    BOOST_TEST(contains(encoded("", 0, 1), "**:until*"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

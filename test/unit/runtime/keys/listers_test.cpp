@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -54,7 +55,18 @@ public:
                       .job = std::move(job)});
         at(0s, [&] { all.start(*op); });
     }
+    /// After the last keys of a server it is asked for those of semaphores, and has none.
     void answer(unsigned i, std::uint64_t cursor, strings const& keys) {
+        answer_alone(i, cursor, keys);
+        auto& all_asked = fakes[i]->questions;
+        auto const next = std::ranges::find_if(all_asked, [](auto const& q) {
+            return q.asking->arguments(command::scan).permits != 0;
+        });
+        if (cursor != 0 || next == all_asked.end()) return;
+        std::rotate(all_asked.begin(), next, next + 1);
+        answer_alone(i, 0, {});
+    }
+    void answer_alone(unsigned i, std::uint64_t cursor, strings const& keys) {
         auto const value = packed(keys);
         at(0s, [&] {
             fakes[i]->answer(command::scan,
@@ -220,6 +232,30 @@ BOOST_AUTO_TEST_CASE(a_shutdown_completes_the_call_and_drops_answers) {
     a.answer(0, 3, {"k1"});
     a.answer(1, 0, {});
     BOOST_TEST(a.fakes[0]->questions.empty());
+}
+
+// Their keys are sorted sets, as those of many a program, but not every one has deadlines beside
+// it.
+BOOST_AUTO_TEST_CASE(semaphores_are_found_by_the_deadlines_beside_their_keys) {
+    lister_alone a(1);
+    a.start("k");
+    BOOST_TEST(a.asked(0).permits == 0U);
+    a.answer_alone(0, 7, {"k1"});
+    BOOST_TEST(a.asked(0).permits == 0U);
+    a.answer_alone(0, 0, {"k2"});
+    BOOST_TEST(!a.how);
+    BOOST_TEST(a.asked(0).permits != 0U);
+    BOOST_TEST(a.asked(0).number == 0U);
+    BOOST_TEST(a.asked(0).key == "k");
+    a.answer_alone(0, 9, {"{k3}:until", "k{x}4:until:own", "k5", "x", "k:until"});
+    BOOST_TEST(a.asked(0).permits != 0U);
+    BOOST_TEST(a.asked(0).number == 9U);
+    a.answer_alone(0, 0, {"{abcd}k}6:until:slot", "{x}:until", "{k{y}:readers}:until", "{}:until"});
+    BOOST_REQUIRE(a.how);
+    BOOST_TEST(!*a.how);
+    BOOST_TEST(a.report.keys == (strings{"k1", "k2", "k3", "k{x}4", "k}6"}),
+               boost::test_tools::per_element());
+    BOOST_TEST(a.report.complete);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -130,6 +130,7 @@ public:
     active_tenure_ptr folded;          ///< the tenure whose queue is folded
 
 private:
+    active_queue* queue_of(active_tenure const&) const override { return nullptr; }
     active_queue* unfold(active_tenure& t) override {
         BOOST_TEST(&t == folded.get());
         queue.machine = protocol::wait_queue(3, queue.machine.folded());
