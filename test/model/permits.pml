@@ -5,18 +5,18 @@
  * An instance has the slots, each free or with a token. Its commands are those of
  * src/redis/wire/kinds/permit_scripts.hpp:
  *
- *   take     our token has a slot: that one. Else any slot that is free. (The scripts give the first
- *            from a start on. Here the order does not matter.)
+ *   take     our token has a slot: that one. Else any slot that is free. (The scripts give the
+ *            first from a start on. Here the order does not matter.)
  *   only     as take, for one slot: if that is free, it becomes ours, and another one that we had
  *            becomes free. If it is another's, the slot that we had becomes free
  *   extend   only if our token has the tenure's slot: the deadline moves
  *   release  our token leaves its slot, whichever that is
  *
  * A tenure asks all to take. It is won when a quorum has given it one slot. It may ask once more,
- * with `only`, those that gave another slot than the one that it chooses; their former answers count
- * no more. It believes in its lease until its deadline. One tenure, HEALS, may heal instances (that
- * is `only`) while it believes. One tenure, EXTENDS, may extend once: if a quorum has said so before
- * the deadline, it believes until a second deadline.
+ * with `only`, those that gave another slot than the one that it chooses; their former answers
+ * count no more. It believes in its lease until its deadline. One tenure, HEALS, may heal instances
+ * (that is `only`) while it believes. One tenure, EXTENDS, may extend once: if a quorum has said so
+ * before the deadline, it believes until a second deadline.
  *
  * Properties (assertions in `check_slots`)
  *   P2  no two tenures believe at once in the same slot
@@ -177,8 +177,7 @@ inline swap_tenures(a, b) {
 		}
 	}
 }
-#define POWER(a) (a == 0 -> 1 : (a == 1 -> 4 : (a == 2 -> 16 : (a == 3 -> 64 : \
-	(a == 4 -> 256 : 1024)))))
+#define POWER(a) (1 << (2 * (a)))
 #define FORM(t) ((((POWER(AT(t, 0)) + POWER(AT(t, 1)) + POWER(AT(t, 2))) * 3 + lease[t]) * 2 + \
 	second[t]) * 2 + slot[t])
 #define WEIGHT(s) (POWER(OWNER(0, s)) + POWER(OWNER(1, s)) + POWER(OWNER(2, s)))
@@ -421,7 +420,12 @@ inline release(t, i) {
 		heal[i] = true; \
 		tidy() \
 	} \
-	:: d_step { t == HEALS && heal[i] -> take_only(t, i, slot[t], STEALING); heal[i] = false; tidy() } \
+	:: d_step { \
+		t == HEALS && heal[i] -> \
+		take_only(t, i, slot[t], STEALING); \
+		heal[i] = false; \
+		tidy() \
+	} \
 	:: d_step { LEAVES(t, i) -> release(t, i); tidy() } \
 	:: d_step { \
 		MAY_DIE(t, i) -> \

@@ -38,9 +38,10 @@ public:
         healed_ = healed_ | to;
         return to;
     }
-    /// The instance refused the key, or never got the command.
-    void deny(unsigned instance) {
-        if (!healed_.contains(instance)) possible_.erase(instance);
+    /// The instance refused the key, or never got the command. `last`: no command that sets the key
+    /// is under way there.
+    void deny(unsigned instance, bool last = false) {
+        if (last || !healed_.contains(instance)) possible_.erase(instance);
     }
     /// The tenure is of several keys. So an instance that lacks one of them may have the others.
     void of_several_keys() { several_ = 1; }

@@ -19,8 +19,7 @@
 //          a quorum confirmed, or none can
 //
 // Parts: tenure_round (acquisition, extension or release_round); tally (votes); key_presence (where
-// the key may be); validity (until when); tenure_number (for fences); inspection (the reason of a
-// refusal).
+// the key may be); validity (until when); tenure_number (for fences); inspection (of a refusal).
 #ifndef HOLDFAST_PROTOCOL_TENURE_HPP
 #define HOLDFAST_PROTOCOL_TENURE_HPP
 
@@ -283,8 +282,9 @@ private:
     tenure_action acquire_answer(unsigned instance, verdict v, Now now, grant const& g) {
         // A release also takes our token out of the line, if the key was not reserved after all.
         opposed_ = opposed_ || v == verdict::no;
-        if (sets_no_key(v) && !reserved_) presence_.deny(instance);
-        if (phase_ != tenure_phase::acquiring) return late_grant(instance, v, g.given);
+        auto const asks = phase_ == tenure_phase::acquiring;
+        if (sets_no_key(v) && !reserved_) presence_.deny(instance, asks && v == verdict::no);
+        if (!asks) return late_grant(instance, v, g.given);
         auto const clock = [&] { return usual_ != nullptr ? read_time(now) : time_point{}; };
         auto const a = round_.acquiring().vote(instance, v, clock, g);
         if (round_.acquiring().began_raise()) ++round_number_;

@@ -77,6 +77,19 @@ BOOST_AUTO_TEST_CASE(a_second_round_that_is_refused_is_the_last) {
     BOOST_TEST(m.phase() == phase::over);
 }
 
+// A second round that never left, or met an error, leaves the slot of the first there.
+BOOST_AUTO_TEST_CASE(a_second_round_that_fails_leaves_a_slot_to_be_released) {
+    for (auto const failure : {verdict::unsent, verdict::refused}) {
+        auto m = in_second_round();
+        BOOST_TEST(answer(m, command::acquire, 1, failure) == "nothing");
+        BOOST_TEST(answer(m, command::acquire, 2, no) == "release 01 contended");
+        m = in_second_round();
+        BOOST_TEST(gives(m, 2, 5) == "won");
+        BOOST_TEST(answer(m, command::acquire, 1, failure) == "nothing");
+        BOOST_TEST(text(m.maybe_held()) == "012");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_instance_that_keeps_the_other_slot_does_not_vote) {
     auto m = in_second_round();
     BOOST_TEST(answer(m, command::acquire, 1, other) == "nothing");
