@@ -31,7 +31,7 @@ void refute(std::string_view property) {
     test::refute(under<Rules, Servers>(seen), property);
 }
 
-struct shortening_servers {
+struct shortening_servers : faithful_servers {
     static constexpr bool shorten() { return true; }
 };
 

@@ -15,8 +15,8 @@
 namespace holdfast::test {
 
 inline char const* name(protocol::command c) {
-    static constexpr std::array names{"acquire", "extend",  "release", "heal",   "contend",
-                                      "raise",   "inspect", "track",   "survey", "scan"};
+    static constexpr std::array names{"acquire", "extend", "release", "heal",   "contend", "raise",
+                                      "inspect", "track",  "survey",  "revoke", "scan"};
     static_assert(names.size() == protocol::commands);
     return names[static_cast<std::size_t>(c)];
 }
