@@ -45,9 +45,9 @@ lease permit_of(test_client& c, fleet const& servers, std::int64_t count) {
     a.start(c.locks.make_semaphore("k", 2, renewed));
     auto held = wait_for_lease(c, a);
     BOOST_REQUIRE(c.until([&] {
-        return std::ranges::all_of(servers, [&](server& s) {
-            return redis_cli(s).command({"ZCARD", "k"}).integer() == count;
-        });
+        for (server& s : servers)
+            if (redis_cli(s).command({"ZCARD", "k"}).integer() != count) return false;
+        return true;
     }));
     return held;
 }
