@@ -247,10 +247,10 @@ BOOST_AUTO_TEST_CASE(permits_that_come_and_go_are_a_change_and_their_times_are_n
     auto same = before;
     same.instances[0].permits[0].ttl_left = 10s;
     BOOST_TEST(!shows_change(before, same));
-    for (auto const change :
-         {+[](key_answer& a) { a.permits[0].digest = "z"; },
-          +[](key_answer& a) { a.permits[0].slot = 7; }, +[](key_answer& a) { a.permits.clear(); },
-          +[](key_answer& a) { a.permit_count = 70; }}) {
+    for (auto const change : {+[](key_answer& a) { a.permits[0].digest = "z"; },
+                              +[](key_answer& a) { a.permits[0].slot = 7; },
+                              +[](key_answer& a) { a.permits.clear(), a.permit_count = 0; },
+                              +[](key_answer& a) { a.permit_count = 70; }}) {
         auto after = before;
         change(after.instances[0]);
         BOOST_TEST(shows_change(before, after));

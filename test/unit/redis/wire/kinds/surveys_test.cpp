@@ -491,14 +491,15 @@ BOOST_AUTO_TEST_CASE(a_sorted_set_without_deadlines_is_no_semaphore) {
     BOOST_TEST((r->cause == errc::wrong_type));
     BOOST_TEST(r->message == "the key holds a zset, not a lock");
     BOOST_TEST(!r.beside().has_permits);
-    auto s = counted({{"a", "0"}}, {}, "0");
+    scores const slots{{"a", "3"}}, deadlines{{"a", "1764201244568"}};
+    auto s = counted(slots, {}, "0");
     s.deadlines = s.permit_count = forbidden;
     surveyed const hidden(s);
     BOOST_TEST((hidden->cause == errc::wrong_type));
     BOOST_TEST(hidden->message == "the key holds a zset, not a lock; of a semaphore, ZRANGE: "
                                   "NOPERM *** has no right");
     // A string has no permits, whatever is beside it.
-    s = counted({}, {{"a", "1764201244568"}}, "1");
+    s = counted({}, deadlines, "1");
     s.type = simple("string");
     s.value = blob(labelled);
     s.slots = error("WRONGTYPE no");
@@ -508,7 +509,8 @@ BOOST_AUTO_TEST_CASE(a_sorted_set_without_deadlines_is_no_semaphore) {
 }
 
 BOOST_AUTO_TEST_CASE(permits_are_shown_as_far_as_the_rights_go) {
-    auto s = counted({{"a", "3"}}, {{"a", "1764201244568"}}, "1");
+    scores const slots{{"a", "3"}}, deadlines{{"a", "1764201244568"}};
+    auto s = counted(slots, deadlines, "1");
     s.clock = s.permit_count = forbidden;
     surveyed const timeless(s);
     BOOST_REQUIRE(timeless.beside().permits.size() == 1U);
