@@ -290,27 +290,29 @@ BOOST_AUTO_TEST_CASE(while_permits_are_held_here_a_waiter_gets_one_that_another_
 BOOST_AUTO_TEST_CASE(an_extension_of_this_client_does_not_deafen_its_waiters) {
     auto options = patient();
     options.max_ttl = 1h;
-    stage s(options);
-    auto mine = hold(s.client, workers(s.client, 2));
-    auto theirs = hold(s.second, workers(s.second, 2));
-    auto const rounds = s.client.locks.stats().rounds;
+    testing::instance only; // with others, their tracking would find the permit
+    test_client client({only.address()}, options), second({only.address()}, options);
+    client.runs_with(second);
+    auto mine = hold(client, workers(client, 2));
+    auto theirs = hold(second, workers(second, 2));
+    auto const rounds = client.locks.stats().rounds;
     attempt waiter;
-    waiter.start(workers(s.client, 2));
+    waiter.start(workers(client, 2));
     // It waits at the arbiter: an answer to a later question is there.
-    BOOST_REQUIRE(s.client.until([&] { return s.client.locks.stats().rounds >= rounds + 2; }));
-    catch_up(s.client);
+    BOOST_REQUIRE(client.until([&] { return client.locks.stats().rounds >= rounds + 2; }));
+    catch_up(client);
     auto extended = false;
     mine.extend(10min, [&](error const& e) {
         BOOST_TEST(!e, e.what());
         extended = true;
     });
-    BOOST_REQUIRE(s.client.until([&] { return extended; }));
-    catch_up(s.client);
-    BOOST_TEST(s.second.releases(theirs));
-    BOOST_TEST(s.client.until([&] { return waiter.done; }, 4s));
+    BOOST_REQUIRE(client.until([&] { return extended; }));
+    catch_up(client);
+    BOOST_TEST(second.releases(theirs));
+    BOOST_TEST(client.until([&] { return waiter.done; }, 4s));
     BOOST_TEST(waiter.won(), waiter.how.what());
     waiter.held = {};
-    BOOST_TEST(s.client.releases(mine));
+    BOOST_TEST(client.releases(mine));
 }
 
 //
