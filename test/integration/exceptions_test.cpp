@@ -432,12 +432,14 @@ template <class Happened>
     }
 }
 
-/// The options of the locks of the flows, and whether each lock has two keys, or is a writer's.
-/// With writers there are flows of readers, too.
+/// The options of the locks of the flows, and whether each lock has two keys, is a writer's, or is
+/// a semaphore. With writers there are flows of readers, too. The flows expect locks that exclude,
+/// so a semaphore has one permit.
 struct lock_choice {
     lock_options options = long_lived;
     bool two_keys = false;
     bool writes = false;
+    bool permits = false;
 };
 
 /// The life of a client, in which one allocation fails.
@@ -448,7 +450,8 @@ public:
         : locks_(std::in_place, context_.get_executor(), servers, options)
         , of_locks_(of_locks.options)
         , two_keys_(of_locks.two_keys)
-        , writes_(of_locks.writes) {}
+        , writes_(of_locks.writes)
+        , permits_(of_locks.permits) {}
 
     /// The flows begin when the client is `ready`.
     void run(std::uint64_t fails_at, may_fail when, bool holds,
@@ -460,6 +463,10 @@ public:
             std::vector<std::string> names{"key:" + std::to_string(i)};
             if (writes_) {
                 keys.push_back(locks_->make_read_write_lock(names[0], of_locks_).write());
+                continue;
+            }
+            if (permits_) {
+                keys.push_back(locks_->make_semaphore(names[0], 1, of_locks_));
                 continue;
             }
             if (two_keys_) names.push_back("also:" + std::to_string(i));
@@ -584,7 +591,7 @@ private:
     asio::io_context context_;
     std::optional<client> locks_;
     lock_options const of_locks_;
-    bool const two_keys_, writes_;
+    bool const two_keys_, writes_, permits_;
 };
 
 /// Reads all that it is given.
@@ -726,6 +733,11 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_of_se
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_of_writers_and_readers) {
     sweep(1, false, everywhere, {.writes = true});
     sweep(3, false, in_the_engine, {.writes = true});
+}
+
+BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_of_permits) {
+    sweep(1, false, everywhere, {.permits = true});
+    sweep(3, false, in_the_engine, {.permits = true});
 }
 
 BOOST_AUTO_TEST_CASE(an_allocation_that_fails_ends_one_call_link_or_client_behind_sentinels) {

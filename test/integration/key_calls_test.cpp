@@ -162,4 +162,26 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_loses_no_forced_release) {
     });
 }
 
+BOOST_AUTO_TEST_CASE(an_allocation_that_fails_loses_no_revocation) {
+    fleet servers(1);
+    redis_cli cli(servers[0]);
+    cli.set("k", "somebody");
+    std::string digest;
+    {
+        life l(servers);
+        life::call seen;
+        l.locks().inspect("k", seen.handler());
+        BOOST_REQUIRE(l.until([&] { return seen.is_over(); }));
+        digest = seen.report.digest;
+    }
+    sweep(servers, [&](life& l) {
+        cli.set("k", "somebody");
+        life::call c;
+        l.attempt(c, [&] { l.locks().revoke("k", digest, c.handler()); });
+        BOOST_REQUIRE(l.until([&] { return c.is_over(); }));
+        // No success without a tombstone.
+        if (!c.is_hurt()) BOOST_TEST(cli.get("k").value_or("").starts_with("revoked@"));
+    });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
