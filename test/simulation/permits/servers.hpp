@@ -51,6 +51,7 @@ protected:
             break;
         case command::inspect:
         case command::survey:
+        case command::revoke:
         case command::scan:
             break;
         }
