@@ -110,7 +110,7 @@ public:
             slots_.change(votes_, g.slot).for_each([&](unsigned i) { number.lost(i); });
         }
         auto const granted = v == verdict::yes || (of_rival && votes_.won());
-        if (!granted || (!votes_.won() && !number.raising())) return evaluate(clock, g);
+        if (!granted || (!votes_.won() && !number.raising())) return evaluate(clock, g, v);
         if (!number.requested() || !Rules::levels()) return {.effect = effect::won};
         return level(lifted, instance, clock, number);
     }
@@ -187,13 +187,14 @@ private:
     }
 
     template <class Clock>
-    tenure_action evaluate(Clock&& clock, grant const& g) {
+    tenure_action evaluate(Clock&& clock, grant const& g, verdict v) {
         if (votes_.impossible() && may_ask_again(g.number, g.slot)) {
             if (slot_votes::granted(votes_) < votes_.quorum()) return {};
             return begin_second_round(clock(), g.slot);
         }
         auto const a = evaluate();
-        return a.effect == effect::contended && repeats_ > 0 ? repeat(clock()) : a;
+        auto const refused = a.effect == effect::contended && v != verdict::yes;
+        return refused && repeats_ > 0 ? repeat(clock()) : a;
     }
 
     // If the votes for and against are together a quorum, the key is contended. If too few
