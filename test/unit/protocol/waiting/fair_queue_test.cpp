@@ -199,6 +199,20 @@ BOOST_AUTO_TEST_CASE(instances_that_refuse_a_reserved_key_are_asked_again) {
     BOOST_TEST((answer(0, verdict::yes).effect == tenure_effect::won));
 }
 
+// The grant that decides the votes comes from an instance where we hold the key: others wait there.
+BOOST_AUTO_TEST_CASE(after_a_grant_nobody_is_asked_again) {
+    basic_tenure<redlock_rules> t(3, 10s, true);
+    (void)t.acquire(at(0ms), all, 1);
+    auto const answer = [&](unsigned i, verdict v) {
+        return t.answer(command::acquire, 0, i, v, at(1ms));
+    };
+    BOOST_TEST(answer(2, verdict::unknown).empty());
+    BOOST_TEST(answer(0, verdict::no).empty());
+    auto const end = answer(1, verdict::yes);
+    BOOST_TEST((end.effect == tenure_effect::contended));
+    BOOST_TEST(end.acquire.empty());
+}
+
 BOOST_AUTO_TEST_CASE(they_are_not_asked_for_ever) {
     basic_tenure<redlock_rules> t(3, 10s, true);
     (void)t.acquire(at(0ms), all, 1);
