@@ -713,7 +713,7 @@ BOOST_AUTO_TEST_CASE(bad_sets_are_refused_with_their_values) {
     refuses({"a", std::string(max_key_size, 'x')}, "bytes");
     refuses({"{a}", "{a}:fence"}, "fence counter of the key \"{a}\"");
     refuses({"{a}", "{a}:readers:own"}, "set of the readers of the key \"{a}\"");
-    refuses({"a", "{a}:until"}, "deadlines of the permits of the key \"a\"");
+    refuses({"{a}", "{a}:until:own"}, "deadlines of the permits of the key \"{a}\"");
     refuses({"{a}", "{a}:fences:own"}, "fence counters of the permits of the key \"{a}\"");
     refuses({"{a}", "{a}:intent:own"}, "note of a writer of the key \"{a}\"");
     refuses({"{a}", "{a}:turn:own"}, "turn of the readers of the key \"{a}\"");
