@@ -168,11 +168,9 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_fails_loses_no_revocation) {
     cli.set("k", "somebody");
     std::string digest;
     {
-        life l(servers);
-        life::call seen;
-        l.locks().inspect("k", seen.handler());
-        BOOST_REQUIRE(l.until([&] { return seen.is_over(); }));
-        digest = seen.report.digest;
+        test_client client(servers);
+        client.locks.inspect("k", [&](error, key_report const& r) { digest = r.digest; });
+        BOOST_REQUIRE(client.until([&] { return !digest.empty(); }));
     }
     sweep(servers, [&](life& l) {
         cli.set("k", "somebody");
