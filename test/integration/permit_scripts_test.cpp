@@ -891,8 +891,11 @@ BOOST_AUTO_TEST_CASE(the_cost_of_a_take_grows_by_a_logarithm_at_most) {
         BOOST_TEST(free <= sure);
         BOOST_TEST(cost_of([&] { check_number(c.extend("me", 3), 1); }) <= 3U);
         BOOST_TEST(cost_of([&] { check_number(c.leave("me"), 1); }) <= 4U);
-        for (auto const& [permits, steps] : {std::pair{10U, 4U}, std::pair{100U, 7U},
-                                             std::pair{1'000U, 10U}, std::pair{10'000U, 14U}}) {
+        struct size {
+            unsigned permits, steps;
+        };
+        for (auto const& each : {size{10, 4}, size{100, 7}, size{1'000, 10}, size{10'000, 14}}) {
+            auto const permits = each.permits, steps = each.steps;
             BOOST_TEST_CONTEXT(permits) {
                 // The last slot that the search comes to: up from the start, round, and back.
                 fill(permits, permits / 2 - 1);

@@ -1,5 +1,6 @@
 // Semaphores on servers: how many hold at one time, who gets a permit that comes free, and what
 // faults of servers, processes and other programs do to them.
+#include "integration/attempt.hpp"
 #include "integration/child.hpp"
 #include "integration/foreign_client.hpp"
 #include "integration/permit_crowd.hpp"
