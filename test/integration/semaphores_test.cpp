@@ -487,7 +487,11 @@ BOOST_AUTO_TEST_CASE(an_instance_with_another_slot_is_put_right) {
     auto const ours = held.slot().value();
     auto const wrong = std::to_string((ours + 1) % 5);
     auto const token = held.token().value;
-    BOOST_REQUIRE(one.until([&] { return taken_at(servers[2]) == 1; }));
+    BOOST_REQUIRE(one.until([&] {
+        for (server& each : servers)
+            if (taken_at(each) != 1) return false;
+        return true;
+    }));
     (void)redis_cli(servers[2]).command({"ZADD", "k", wrong, token});
     BOOST_TEST(!one.extend(held));
     BOOST_TEST(one.until([&] {
