@@ -439,6 +439,7 @@ BOOST_AUTO_TEST_CASE(a_dead_minority_does_not_stop_them) {
 BOOST_AUTO_TEST_CASE(an_instance_that_lost_its_memory_gets_the_permits_again) {
     fleet servers(3);
     test_client one(servers, trusting(patient())), two(servers, trusting(patient()));
+    BOOST_REQUIRE(one.all_up());
     one.runs_with(two);
     auto held = hold(one, workers(one, 4), 3);
     everywhere(one, servers, held);
@@ -464,6 +465,7 @@ BOOST_AUTO_TEST_CASE(an_instance_that_lost_its_memory_gets_the_permits_again) {
 BOOST_AUTO_TEST_CASE(all_permits_are_lost_with_the_memory_of_a_majority) {
     fleet servers(3);
     test_client one(servers, trusting(patient()));
+    BOOST_REQUIRE(one.all_up());
     auto held = hold(one, workers(one, 4), 2);
     everywhere(one, servers, held);
     for (auto const i : {0U, 1U}) redis_cli(servers[i]).flush();
@@ -479,6 +481,7 @@ BOOST_AUTO_TEST_CASE(all_permits_are_lost_with_the_memory_of_a_majority) {
 BOOST_AUTO_TEST_CASE(an_instance_with_another_slot_is_put_right) {
     fleet servers(3);
     test_client one(servers, without_questions());
+    BOOST_REQUIRE(one.all_up());
     auto held = hold(one, workers(one, 5));
     auto const ours = held.slot().value();
     auto const wrong = std::to_string((ours + 1) % 5);
@@ -507,6 +510,7 @@ BOOST_AUTO_TEST_CASE(an_instance_with_another_slot_is_put_right) {
 BOOST_AUTO_TEST_CASE(a_foreign_lock_keeps_permits_out_and_is_kept_out) {
     fleet servers(3);
     test_client one(servers);
+    BOOST_REQUIRE(one.all_up());
     foreign_client foreign(servers);
     foreign.hold("k");
     BOOST_TEST((try_to(one, workers(one, 3)).first == errc::wrong_type));
