@@ -16,8 +16,8 @@ namespace holdfast::testing {
 namespace {
 
 /// The keys, and the time.
-struct situation {
-    explicit situation(script_run& run)
+struct semaphore_state {
+    explicit semaphore_state(script_run& run)
         : s(run)
         , key(run.key(1))
         , until(run.key(2))
@@ -77,7 +77,7 @@ reply refusal_by_key(double ttl) {
 }
 
 /// The first free slot of some.
-std::optional<double> gap(situation const& at, double first, double last) {
+std::optional<double> gap(semaphore_state const& at, double first, double last) {
     auto begin = first, x = first, width = 1.0;
     while (x <= last && at.taken(first, x) > x - first) {
         if (x == last) return std::nullopt;
@@ -145,7 +145,7 @@ public:
     }
 
     script_run& s;
-    situation at;
+    semaphore_state at;
     double slot = 0;
 
 private:
@@ -189,7 +189,7 @@ private:
 
 /// The answer, unless our token is alive and has the slot of the last argument. `shows`: if a
 /// tombstone has the slot, that is the answer.
-std::optional<reply> check(situation const& at, bool shows) {
+std::optional<reply> check(semaphore_state const& at, bool shows) {
     auto const own = at.score(at.key, at.me), deadline = at.score(at.until, at.me);
     if (!own || !at.is_alive(deadline)) {
         auto const& slot = at.s.from_last(0);
@@ -238,7 +238,7 @@ reply permit_take_with_fence(script_run& s) {
 }
 
 reply permit_extend(script_run& s) {
-    situation const at(s);
+    semaphore_state const at(s);
     if (auto answer = check(at, true)) return *answer;
     auto const ttl = number_in(s.argument(2));
     if (at.ttl_of(at.key) <= ttl) {
@@ -253,7 +253,7 @@ reply permit_extend(script_run& s) {
 }
 
 reply permit_raise(script_run& s) {
-    situation const at(s);
+    semaphore_state const at(s);
     if (auto answer = check(at, false)) return *answer;
     auto const& counters = s.key(3);
     if (at.score(counters, s.argument(4)).value_or(0) < number_in(s.argument(2)))
@@ -264,7 +264,7 @@ reply permit_raise(script_run& s) {
 }
 
 reply permit_release(script_run& s) {
-    situation const at(s);
+    semaphore_state const at(s);
     auto const deadline = s.try_call({"zscore", at.until, at.me});
     auto const removed = s.try_call({"zrem", at.key, at.me});
     s.try_call({"zrem", at.until, at.me});
@@ -293,7 +293,7 @@ reply revoke_permit(script_run& s) {
 }
 
 reply permit_peek(script_run& s) {
-    situation const at(s);
+    semaphore_state const at(s);
     auto const list = [](reply number, std::string text, std::string type) {
         return reply::list(reply::kind::array, {std::move(number), reply::bulk(std::move(text)),
                                                 reply::bulk(std::move(type))});
