@@ -111,14 +111,22 @@ reply redis_cli::read_reply(time_point deadline) {
 }
 
 reply redis_cli::command(command_line const& words) {
+    return commands({words}).front();
+}
+
+std::vector<reply> redis_cli::commands(std::vector<command_line> const& lines) {
     const time_point deadline = steady_clock::now() + timeout_;
     connect(deadline);
-    write_all(resp::command(words), deadline);
-    for (;;) {
+    std::string bytes;
+    for (auto const& words : lines) bytes += resp::command(words);
+    write_all(bytes, deadline);
+    std::vector<reply> answers;
+    answers.reserve(lines.size());
+    while (answers.size() < lines.size()) {
         reply answer = read_reply(deadline);
-        if (!answer.push) return answer;
-        pushes_.push_back(std::move(answer));
+        (answer.push ? pushes_ : answers).push_back(std::move(answer));
     }
+    return answers;
 }
 
 void redis_cli::send(command_line const& words) {

@@ -43,6 +43,8 @@ public:
     // are kept for take_pushes(). Throws cli_timeout, or cli_error if the connection fails. The
     // next command then connects again.
     reply command(command_line const& words);
+    // The same for several commands, which are sent at once.
+    [[nodiscard]] std::vector<reply> commands(std::vector<command_line> const& lines);
 
     // The two halves of command(), for pipelines and subscribers. receive() also returns pushes.
     void send(command_line const& words);
