@@ -84,8 +84,8 @@ struct pair_of_servers {
             for (auto const& word : lines[i]) line << word.substr(0, 60) << '|';
             auto const as_expected = agree(lines[i], theirs[i], its[i]);
             failed = failed || !as_expected;
-            BOOST_TEST(as_expected,
-                       line.str() << "\n  server: " << theirs[i] << "\n  ours:   " << its[i]);
+            BOOST_TEST(as_expected, line.str()
+                                        << "\n  server: " << theirs[i] << "\n  ours:   " << its[i]);
         }
         return theirs;
     }
