@@ -47,6 +47,7 @@ struct history_options {
 /// Four clients work on keys of node 0, and one on keys of node 1. Then `happens`, and grants go
 /// on.
 void check_history(cluster_group& cluster, event const& happens, history_options o = {}) {
+    cluster.wait_until_older_than(o.max_ttl);
     auto const plain_keys = keys_on(cluster, 0, 4, "plain");
     auto const fenced_keys = keys_on(cluster, 0, 4, "fenced");
     referee judge;
@@ -328,6 +329,7 @@ BOOST_AUTO_TEST_CASE(a_waiting_acquire_outlasts_a_planned_failover) {
     on_clusters([](cluster_group& cluster) {
         auto options = brisk();
         options.max_ttl = 3s;
+        cluster.wait_until_older_than(options.max_ttl);
         test_client holder(address_of(cluster), options);
         test_client waiter(address_of(cluster), options);
         waiter.runs_with(holder);

@@ -29,7 +29,7 @@ client_options replicated(std::chrono::milliseconds max_ttl) {
 
 struct scene {
     explicit scene(cluster_group& of_test)
-        : cluster(of_test)
+        : cluster(of_age(of_test))
         , a(address_of(cluster), replicated(renewed_ttl))
         , b(address_of(cluster), replicated(60s))
         , key(cluster.key_on(0))
@@ -38,6 +38,10 @@ struct scene {
         a.runs_with(b);
         BOOST_REQUIRE(a.all_up());
         BOOST_REQUIRE(b.all_up());
+    }
+    static cluster_group& of_age(cluster_group& c) {
+        c.wait_until_older_than(renewed_ttl);
+        return c;
     }
     /// The lock is on this replica as soon as it is granted.
     void check_locks(std::size_t at_replica) {

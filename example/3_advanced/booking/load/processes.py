@@ -65,6 +65,16 @@ class Instance:
         self.process.wait()
         self.log.close()
 
+    def age(self):
+        """In seconds."""
+        with socket.create_connection(("127.0.0.1", self.port.number), timeout=10) as s:
+            s.sendall(b"INFO server\r\n")
+            lines = s.makefile("rb")
+            size = int(lines.readline()[1:])
+            told = dict(line.split(":", 1) for line in lines.read(size).decode().splitlines()
+                        if ":" in line)
+        return int(told["uptime_in_seconds"])
+
     def locks(self):
         """The keys of the seats. The counters of their fences stay, and have other names."""
         with socket.create_connection(("127.0.0.1", self.port.number), timeout=10) as s:
