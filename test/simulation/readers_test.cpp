@@ -208,6 +208,9 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.robberies,
                   seen.evictions,
                   seen.remnants,
+                  seen.writers_revoked,
+                  seen.readers_revoked,
+                  seen.revoked_too_late,
                   seen.suspects});
 }
 
@@ -263,7 +266,7 @@ BOOST_AUTO_TEST_CASE(a_release_that_trusts_a_set_that_was_evicted_is_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(a_late_extension_that_shortens_a_life_is_refuted) {
-    overlaps(&parts::grows_deadlines, faults::ordinary, 409);
+    overlaps(&parts::grows_deadlines, faults::ordinary, 1'431);
 }
 
 // Readers of an earlier key, which was deleted, would be readers of the next one.
@@ -279,7 +282,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_brings_a_reader_back_is_refuted) {
 
 // An adoption asks also instances in quarantine: what they extend, they have not forgotten.
 BOOST_AUTO_TEST_CASE(an_extension_that_brings_a_reader_back_lets_two_adopt_after_a_restart) {
-    overlaps(&parts::extends_members_alone, faults::restarts, 9'440);
+    overlaps(&parts::extends_members_alone, faults::restarts, 11'826);
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_without_a_number_is_refuted) {
@@ -292,6 +295,14 @@ BOOST_AUTO_TEST_CASE(a_raise_that_is_not_stored_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(a_raise_by_who_is_no_reader_any_more_is_refuted) {
     refute(&parts::raise_needs_member, "W7", faults::reckless, 430);
+}
+
+BOOST_AUTO_TEST_CASE(a_revocation_that_frees_the_key_is_refuted) {
+    overlaps(&parts::tombstone_keeps_key);
+}
+
+BOOST_AUTO_TEST_CASE(a_revocation_that_frees_the_place_of_a_reader_is_refuted) {
+    overlaps(&parts::tombstone_keeps_deadline);
 }
 
 //
@@ -307,14 +318,14 @@ BOOST_AUTO_TEST_CASE(readers_that_do_not_level_are_refuted) {
 }
 
 BOOST_AUTO_TEST_CASE(validity_from_the_reply_is_refuted) {
-    overlaps(&parts::counts_from_sent);
+    overlaps(&parts::counts_from_sent, faults::chance, 1'023);
 }
 
 // No writer overlaps for that reason, also if instances restart: those that have extended keep the
 // reader for as long. But a lease that had ended would be held again.
 BOOST_AUTO_TEST_CASE(an_extension_that_counts_after_the_deadline_is_refuted) {
-    refute(&parts::extends_in_time, "W1", faults::ordinary, 4'436);
-    refute(&parts::extends_in_time, "W1", faults::restarts, 767);
+    refute(&parts::extends_in_time, "W1", faults::ordinary, 9'945);
+    refute(&parts::extends_in_time, "W1", faults::restarts, 9'806);
 }
 
 //

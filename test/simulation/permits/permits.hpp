@@ -5,9 +5,9 @@
 // A schedule is one of four kinds (permits_faults). Without faults, it can also measure. In an
 // ordinary one, messages are late or lost, connections break and instances carry out their commands
 // later, instances freeze, processes stop or are killed, somebody deletes the keys, servers evict
-// one of them, and minorities keep what the dead have left. In one with restarts,
-// instances forget everything, and are then in quarantine. In a reckless one, slots expire at any
-// moment.
+// one of them, operators revoke what they have seen, and minorities keep what the dead have left.
+// In one with restarts, instances forget everything, and are then in quarantine. In a reckless one,
+// slots expire at any moment.
 //
 // In a third of the schedules, some clients have a semaphore of one permit more than others.
 //

@@ -131,6 +131,32 @@ protected:
         if (one_in(3)) return remove_keys(i);
         remove(i, token);
     }
+    /// An operator has seen a token with its slot: a tombstone takes the token's place.
+    void revoke_at(unsigned i, unsigned token, unsigned slot, unsigned tombstone) {
+        auto& at = instances_[i];
+        expire_keys(i);
+        auto const others = alive_at(i);
+        auto const now_there =
+            parts_.revokes_seen_token_alone ? static_cast<int>(token) : holder_of(i, slot);
+        auto const who = static_cast<unsigned>(now_there);
+        auto const its_slot = now_there == nobody ? std::nullopt : slot_at(i, who);
+        if (!its_slot) {
+            ++seen_.revoked_too_late;
+            return;
+        }
+        ++seen_.revoked;
+        write_story("what ", who, " has at ", i, " is revoked");
+        auto const until = at.deadlines.at(who);
+        at.taken.erase(who);
+        at.deadlines.erase(who);
+        if (parts_.tombstone_keeps_slot) {
+            at.taken.emplace(tombstone, *its_slot);
+            at.deadlines.emplace(tombstone, until);
+        }
+        written(i);
+        check_others(i, token, others);
+        slots_changed();
+    }
     std::vector<unsigned> alive_at(unsigned i) const {
         std::vector<unsigned> all;
         for (auto const& [token, slot] : instances_[i].taken)

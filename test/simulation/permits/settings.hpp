@@ -23,7 +23,8 @@ struct permits_tally {
     // Faults, and what they led to
     std::uint64_t pushes = 0, ghosts = 0, ghost_grants = 0, ghost_extensions = 0,
                   ghost_releases = 0, breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0,
-                  quarantined = 0, robberies = 0, evictions = 0, remnants = 0, suspects = 0;
+                  quarantined = 0, robberies = 0, evictions = 0, remnants = 0, suspects = 0,
+                  revoked = 0, revoked_too_late = 0;
     double longest_wait = 0; ///< of an acquire that could have a permit, as a part of its bound
 };
 
@@ -45,6 +46,8 @@ struct permits_parts {
     bool counts_per_slot = true;        ///< a grant gets a greater number than the last of its slot
     bool raise_stores = true;
     bool raise_needs_slot = true;
+    bool tombstone_keeps_slot = true;     ///< until the deadline of the token that it replaces
+    bool revokes_seen_token_alone = true; ///< and not who has the slot when it comes
     // Machines
     bool needs_quorum = true;
     bool levels = true; ///< a quorum has the number

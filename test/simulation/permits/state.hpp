@@ -241,8 +241,9 @@ protected:
     unsigned expiry_ = 0; ///< of reckless schedules, in percent
     std::deque<actor> actors_;
     std::deque<tenure_state> tenures_;
-    std::set<unsigned> holding_; ///< tenures that were won and are not over
-    std::set<unsigned> stays_;   ///< tokens of which something stays until its ttl
+    std::set<unsigned> holding_;              ///< tenures that were won and are not over
+    std::set<unsigned> stays_;                ///< tokens of which something stays until its ttl
+    std::map<unsigned, unsigned> tombstones_; ///< with the tokens that they replace
     std::vector<std::pair<unsigned, unsigned>> offered_;  ///< tokens that were left, with slots
     std::set<std::pair<unsigned, std::uint64_t>> issued_; ///< fences, with their slots
     std::array<std::uint64_t, permitting::slots> greatest_{};

@@ -159,7 +159,7 @@ protected:
         auto const span = 1 + (one_in(4) ? some(ttl_ * 2) : some(delay_ * 60));
         auto const i = static_cast<unsigned>(below(size()));
         auto const p = static_cast<unsigned>(below(clients_.size()));
-        switch (below(forgets() ? 11 : 9)) {
+        switch (below(forgets() ? 12 : 10)) {
         case 0:
         case 1:
             return at(when, [this, p, i, span] { cut(p, i, span); });
@@ -186,9 +186,21 @@ protected:
         case 7:
         case 8:
             return at(when, [this] { leave_remnants(); });
+        case 9:
+            return at(when, [this] { revoke(); });
         default:
             return at(when, [this, i, span] { restart(i, span); });
         }
+    }
+    /// A token, or a tombstone in its place.
+    bool has_left_at(unsigned i, unsigned token) const {
+        auto const& its = instances_[i];
+        auto const is_its = [&](auto const& each) {
+            auto const replaces = tombstones_.find(each.first);
+            return each.first == token ||
+                   (replaces != tombstones_.end() && replaces->second == token);
+        };
+        return std::ranges::any_of(its.taken, is_its) || std::ranges::any_of(its.deadlines, is_its);
     }
     /// Somebody deletes the key at some instances, or servers evict it. That ends whoever has a
     /// slot there.
@@ -199,11 +211,33 @@ protected:
             ++seen_.robberies;
             write_story("the key is deleted at ", i);
             for (auto& t : tenures_)
-                if (!t.over && (instances_[i].taken.contains(t.token) ||
-                                instances_[i].deadlines.contains(t.token)))
-                    t.robbed = true;
+                if (!t.over && has_left_at(i, t.token)) t.robbed = true;
             remove_keys(i);
         }
+    }
+    /// An operator revokes a token that one of the instances shows.
+    void revoke() {
+        auto const seen_at = static_cast<unsigned>(below(size()));
+        auto const alive = alive_at(seen_at);
+        if (alive.empty()) return;
+        auto const token = alive[below(alive.size())];
+        if (tombstones_.contains(token)) return;
+        auto const slot = instances_[seen_at].taken.at(token);
+        auto const tombstone = add_dead();
+        tombstones_.emplace(tombstone, token);
+        for (unsigned i = 0; i < size(); ++i) {
+            if (one_in(5)) continue; // it is never heard there
+            auto const late = std::max(travel(), instances_[i].frozen_until - now());
+            at(late, [this, i, token, slot, tombstone] { revoke_at(i, token, slot, tombstone); });
+        }
+    }
+    /// A token whose holder is gone, or is none.
+    unsigned add_dead() {
+        auto const t = static_cast<unsigned>(tenures_.size());
+        tenures_.push_back({0, {size(), ttl_, false}});
+        tenures_.back().token = t;
+        tenures_.back().dead = tenures_.back().over = true;
+        return t;
     }
     /// Minorities keep what the dead have left.
     void leave_remnants() {
@@ -216,10 +250,7 @@ protected:
             if (taken == slot) return;
         if (its.taken.size() != its.deadlines.size()) return;
         ++seen_.remnants;
-        auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({0, {size(), ttl_, false}});
-        tenures_.back().token = t;
-        tenures_.back().dead = tenures_.back().over = true;
+        auto const t = add_dead();
         auto const until = clock_ms(i) + some(ttl_ * 2) / 1'000'000 + 1;
         its.taken.emplace(t, slot);
         its.deadlines[t] = until;

@@ -7,9 +7,9 @@
 // A schedule is one of four kinds (readers_faults). Without faults, it can also measure. In an
 // ordinary one, messages are late or lost, connections break and instances carry out their commands
 // later, instances freeze, processes stop or are killed, somebody deletes the key, servers evict
-// keys beside it, and minorities keep what the dead have left. In one with restarts, instances
-// forget everything, and are then in quarantine. In a reckless one, keys and readers expire at any
-// moment, and hints show anything.
+// keys beside it, operators revoke what they have seen, and minorities keep what the dead have
+// left. In one with restarts, instances forget everything, and are then in quarantine. In a
+// reckless one, keys and readers expire at any moment, and hints show anything.
 //
 // Properties; S1, S2, S4, L3 and L4 of doc/guarantees.md for readers and writers, and more:
 //   W1    (S1) no writer, of any kind, overlaps a reader or a writer; no ended lease comes back

@@ -131,6 +131,26 @@ protected:
         at.members.erase(token);
         at.has_set = !at.members.empty();
     }
+    /// An operator has seen a token: a tombstone takes its place.
+    void revoke_at(unsigned i, unsigned token, unsigned tombstone) {
+        auto& at = instances_[i];
+        expire_keys(i);
+        if (has_token(i, token)) {
+            ++seen_.writers_revoked;
+            write_story("the key of ", token, " at ", i, " is revoked");
+            at.key.is = parts_.tombstone_keeps_key ? static_cast<int>(tombstone) : nobody;
+        } else if (has_member(i, token)) {
+            ++seen_.readers_revoked;
+            write_story("the reader ", token, " is revoked at ", i);
+            auto const until = at.members.extract(token).mapped();
+            at.members.emplace(tombstone, parts_.tombstone_keeps_deadline ? until : clock_ms(i));
+        } else {
+            ++seen_.revoked_too_late;
+            return;
+        }
+        written(i);
+        key_changed(token);
+    }
     /// Everybody who has the key there, as a reader or a writer.
     std::vector<unsigned> tokens_at(unsigned i) const {
         auto all = alive_members(i);

@@ -31,7 +31,8 @@ struct readers_tally {
     std::uint64_t pushes = 0, own_releases = 0, tracks = 0, ghosts = 0, ghost_admissions = 0,
                   ghost_grants = 0, ghost_extensions = 0, ghost_conversions = 0, ghost_releases = 0,
                   breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0, quarantined = 0,
-                  robberies = 0, evictions = 0, remnants = 0, suspects = 0;
+                  robberies = 0, evictions = 0, remnants = 0, suspects = 0, writers_revoked = 0,
+                  readers_revoked = 0, revoked_too_late = 0;
     double longest_wait = 0; ///< of an acquire that could have the key, as a part of its bound
 };
 
@@ -62,8 +63,10 @@ struct readers_parts {
     bool own_intent_lets_in = true;
     bool opens_turn = true;
     bool turn_keeps_writers_out = true;
-    bool deletes_intent = true; ///< when its writer wins or gives up
-    bool touches_key = true;    ///< when an intent is withdrawn
+    bool deletes_intent = true;           ///< when its writer wins or gives up
+    bool touches_key = true;              ///< when an intent is withdrawn
+    bool tombstone_keeps_key = true;      ///< until the key of the writer would have ended
+    bool tombstone_keeps_deadline = true; ///< of the reader that it replaces
     // Machines
     bool reader_needs_quorum = true;
     bool readers_level = true; ///< a quorum has the number of a reader

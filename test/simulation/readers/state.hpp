@@ -282,8 +282,9 @@ protected:
     unsigned expiry_ = 0, hints_ = 1; ///< of reckless schedules: percent, and how many
     std::deque<actor> actors_;
     std::deque<tenure_state> tenures_;
-    std::set<unsigned> holding_; ///< tenures that were won and are not over
-    std::set<unsigned> stays_;   ///< tokens of which something stays until its ttl
+    std::set<unsigned> holding_;              ///< tenures that were won and are not over
+    std::set<unsigned> stays_;                ///< tokens of which something stays until its ttl
+    std::map<unsigned, unsigned> tombstones_; ///< with the tokens that they replace
     std::vector<std::pair<unsigned, access>> offered_; ///< tokens that were left for another
     std::set<std::uint64_t> issued_;                   ///< fences of writers
     std::uint64_t greatest_ = 0, greatest_written_ = 0;

@@ -148,7 +148,7 @@ protected:
         auto const span = 1 + (one_in(4) ? some(ttl_ * 2) : some(delay_ * 60));
         auto const i = static_cast<unsigned>(below(size()));
         auto const p = static_cast<unsigned>(below(clients_.size()));
-        switch (below(forgets() ? 11 : 9)) {
+        switch (below(forgets() ? 12 : 10)) {
         case 0:
         case 1:
             return at(when, [this, p, i, span] { cut(p, i, span); });
@@ -172,9 +172,17 @@ protected:
             return at(when, [this] { evict(); });
         case 8:
             return at(when, [this] { leave_remnants(); });
+        case 9:
+            return at(when, [this] { revoke(); });
         default:
             return at(when, [this, i, span] { restart(i, span); });
         }
+    }
+    /// The token that a tombstone replaces.
+    int replaced_by(int token) const {
+        auto const found =
+            token < 0 ? tombstones_.end() : tombstones_.find(static_cast<unsigned>(token));
+        return found == tombstones_.end() ? token : static_cast<int>(found->second);
     }
     /// Somebody deletes the key at some instances, or servers evict it. That ends whoever has it.
     void rob() {
@@ -184,7 +192,7 @@ protected:
             ++seen_.robberies;
             write_story("the key is deleted at ", i);
             // The set of readers may be evicted, so the marker stands for all of them.
-            auto const holder = instances_[i].key.is;
+            auto const holder = replaced_by(instances_[i].key.is);
             for (auto& t : tenures_) {
                 auto const reads = holder == reading::readers && t.by == access::read && !t.over;
                 if (reads || holder == static_cast<int>(t.token)) t.robbed = true;
@@ -202,6 +210,28 @@ protected:
             if (one_in(3)) instances_[i].turn.is = reading::window::none;
         }
     }
+    /// An operator revokes a token that one of the instances shows.
+    void revoke() {
+        auto const alive = tokens_at(static_cast<unsigned>(below(size())));
+        if (alive.empty()) return;
+        auto const token = alive[below(alive.size())];
+        if (tombstones_.contains(token)) return;
+        auto const tombstone = add_dead();
+        tombstones_.emplace(tombstone, token);
+        for (unsigned i = 0; i < size(); ++i) {
+            if (one_in(5)) continue; // it is never heard there
+            auto const late = std::max(travel(), instances_[i].frozen_until - now());
+            at(late, [this, i, who = token, tombstone] { revoke_at(i, who, tombstone); });
+        }
+    }
+    /// A token whose holder is gone, or is none.
+    unsigned add_dead() {
+        auto const t = static_cast<unsigned>(tenures_.size());
+        tenures_.push_back({0, {size(), ttl_, false}});
+        tenures_.back().token = t;
+        tenures_.back().dead = tenures_.back().over = true;
+        return t;
+    }
     /// Minorities keep what the dead have left: tokens, readers, intents and turns.
     void leave_remnants() {
         if (size() < 3) return;
@@ -210,10 +240,7 @@ protected:
         expire_keys(i);
         if (at.key.is != nobody) return;
         ++seen_.remnants;
-        auto const t = static_cast<unsigned>(tenures_.size());
-        tenures_.push_back({0, {size(), ttl_, false}});
-        tenures_.back().token = t;
-        tenures_.back().dead = tenures_.back().over = true;
+        auto const t = add_dead();
         auto const until = clock_ms(i) + some(ttl_ * 2) / 1'000'000 + 1;
         if (one_in(2)) {
             at.key = {static_cast<int>(t), until};
