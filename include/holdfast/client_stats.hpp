@@ -75,6 +75,7 @@ struct client_stats {
     // Gauges: the present state.
 
     std::uint64_t held = 0;    ///< leases that have a holder and have not ended
+    std::uint64_t permits = 0; ///< of these, permits of semaphores
     std::uint64_t pending = 0; ///< acquires under way
     /// Pending acquires that wait: behind others of this process, refused by the instances, or for
     /// instances in an outage.

@@ -130,6 +130,8 @@ constexpr std::array counters{
 constexpr std::array gauges{
     plain_metric{"holdfast_leases_held", "Leases that have a holder and have not ended.",
                  &client_stats::held},
+    plain_metric{"holdfast_permits_held", "Of the leases held, permits of semaphores.",
+                 &client_stats::permits},
     plain_metric{"holdfast_acquires_pending", "Acquires under way.", &client_stats::pending},
     plain_metric{"holdfast_acquires_waiting", "Acquires that wait for a holder.",
                  &client_stats::waiters},

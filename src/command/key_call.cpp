@@ -40,10 +40,14 @@ int explain_loss(key_settings const& s, std::vector<std::string> const& keys,
                   << (free ? "free: " : "not all have this token: ") << printable(joined(keys))
                   << '\n';
     } else {
-        auto const shared = now.front().shared() && s.access != lock_access::read;
+        auto const& found = now.front();
+        auto const hint = found.shared() && s.access != lock_access::read
+                              ? "; for the token of a reader, give --read"
+                          : found.counted() && s.access != lock_access::permit
+                              ? "; for the token of a permit, give --permits"
+                              : "";
         std::cerr << "holdfast: the lock " << (free ? "was free" : "has another token")
-                  << "; nothing was " << done
-                  << (shared ? "; for the token of a reader, give --read" : "") << '\n';
+                  << "; nothing was " << done << hint << '\n';
     }
     return free ? was_free : held_by_another;
 }

@@ -42,16 +42,28 @@ void key_settings::add_access_to(CLI::App& app) {
             name, [this, which] { access = which; }, text);
     };
     auto* const read = add("--read", lock_access::read, "Share the lock with others who read");
-    add("--write", lock_access::write, "Have the lock alone, among others who read and write")
-        ->excludes(read);
+    auto* const write =
+        add("--write", lock_access::write, "Have the lock alone, among others who read and write")
+            ->excludes(read);
+    app.add_option_function<unsigned>(
+           "--permits",
+           [this](unsigned count) {
+               permits = count;
+               access = lock_access::permit;
+           },
+           "Have one of so many permits, which as many others may have")
+        ->check(CLI::Range(1U, max_permits))
+        ->excludes(read)
+        ->excludes(write);
 }
 
 void key_settings::check_access() const {
     if (access != lock_access::exclusive && keys.size() > 1)
-        throw std::runtime_error("--read and --write are for one key");
+        throw std::runtime_error("--read, --write and --permits are for one key");
 }
 
 holdfast::lock key_settings::make_lock(client const& c, lock_options const& o) const {
+    if (access == lock_access::permit) return c.make_semaphore(keys.front(), permits, o);
     if (access != lock_access::exclusive) {
         auto const both = c.make_read_write_lock(keys.front(), o);
         return access == lock_access::read ? both.read() : both.write();

@@ -24,10 +24,11 @@ struct key_settings : settings {
     std::string name() const { return joined(keys); }
 
     lock_access access = lock_access::exclusive;
-    /// The options of the commands that take one of the two locks of readers and writers. Refers to
+    unsigned permits = 0; ///< of a semaphore
+    /// The options of the commands that take a lock of readers and writers, or a permit. Refers to
     /// this object.
     void add_access_to(CLI::App&);
-    /// @throws std::runtime_error  Readers and writers have one key.
+    /// @throws std::runtime_error  Those locks have one key.
     void check_access() const;
 
     /// A lock on all keys.

@@ -238,8 +238,11 @@ void add_run(commands& all) {
         if (interval->count() > 0) s->interval_ms = *interval_ms;
         if (s->interval_ms && s->keys.size() > 1)
             throw std::runtime_error("--at-most-every is for one key");
-        if (s->interval_ms && s->access == holdfast::lock_access::read)
-            throw std::runtime_error("--at-most-every is for one holder at a time, not for --read");
+        auto const alone = s->access == holdfast::lock_access::exclusive ||
+                           s->access == holdfast::lock_access::write;
+        if (s->interval_ms && !alone)
+            throw std::runtime_error("--at-most-every is for one holder at a time, not for " +
+                                     std::string(s->permits == 0 ? "--read" : "--permits"));
         s->check_access();
         s->check_ttl(s->ttl_ms);
         return run(*s);
@@ -388,7 +391,7 @@ void add_release(commands& all) {
         if (s->force && s->keys.size() > 1) throw std::runtime_error("--force is for one key");
         if (s->force && s->access != holdfast::lock_access::exclusive)
             throw std::runtime_error(
-                "--force ends the lock of any holder, without --read or --write");
+                "--force ends the lock of any holder, without --read, --write or --permits");
         s->check_access();
         return release(*s);
     });

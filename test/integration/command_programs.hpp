@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -29,6 +30,21 @@ inline outcome holdfast_command(std::string const& arguments) {
 /// The same, but `said` has no messages.
 inline outcome output_of(std::string const& arguments) {
     return run_program("( " + program("HOLDFAST_COMMAND") + ' ' + arguments + " 2>/dev/null )");
+}
+
+inline outcome command_on(fleet const& servers, std::string const& words,
+                          std::string const& rest = {}) {
+    return holdfast_command(words + on(servers) + rest);
+}
+
+/// Calls `acquire` with these words, and returns the option that gives the token.
+inline std::string token_of(fleet& servers, std::string const& words) {
+    static int count = 0;
+    auto const path = servers[0].folder() + "/token" + std::to_string(++count);
+    auto const o = output_of("acquire " + words + " --new-servers" + on(servers));
+    BOOST_REQUIRE_MESSAGE(o.status == 0, o.said);
+    std::ofstream(path) << o.said;
+    return " --token-file '" + path + "' ";
 }
 
 /// `holdfast run k ... -- sh -c script`, on servers that have forgotten nothing.

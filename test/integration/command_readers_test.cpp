@@ -15,7 +15,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
-#include <fstream>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -34,20 +33,6 @@ constexpr std::chrono::seconds turn_is_over(5);
 std::vector<std::string> run_with(fleet const& servers, std::string const& access,
                                   std::string const& label = "web-1") {
     return shell(servers, {access, "--label", label}, "echo in; read x");
-}
-
-outcome command_on(fleet const& servers, std::string const& words, std::string const& rest = {}) {
-    return holdfast_command(words + on(servers) + rest);
-}
-
-/// Acquires k, and returns the option that gives the token.
-std::string acquired(fleet& servers, std::string const& options) {
-    static int count = 0;
-    auto const path = servers[0].folder() + "/token" + std::to_string(++count);
-    auto const o = output_of("acquire k --new-servers" + on(servers) + options);
-    BOOST_REQUIRE_MESSAGE(o.status == 0, o.said);
-    std::ofstream(path) << o.said;
-    return " --token-file '" + path + "' ";
 }
 
 boost::json::object parsed(std::string const& text) {
@@ -168,8 +153,8 @@ BOOST_AUTO_TEST_CASE(a_person_who_waits_sees_the_readers) {
 
 BOOST_AUTO_TEST_CASE(a_token_of_a_reader_is_one_of_several) {
     fleet servers(3);
-    auto const first = acquired(servers, "--read --ttl 40s --label one");
-    auto const second = acquired(servers, "--read --ttl 40s --label two --fence");
+    auto const first = token_of(servers, "k --read --ttl 40s --label one");
+    auto const second = token_of(servers, "k --read --ttl 40s --label two --fence");
     auto o = command_on(servers, "extend k --ttl 50s", first);
     BOOST_TEST(o.status == 2, o.said);
     BOOST_TEST(contains(o.said, "for the token of a reader, give --read"), o.said);
@@ -192,7 +177,7 @@ BOOST_AUTO_TEST_CASE(a_token_of_a_reader_is_one_of_several) {
 
 BOOST_AUTO_TEST_CASE(a_token_of_a_writer_is_that_of_any_lock) {
     fleet servers(3);
-    auto const token = acquired(servers, "--write --ttl 40s");
+    auto const token = token_of(servers, "k --write --ttl 40s");
     auto o = command_on(servers, "extend k --write --ttl 50s", token);
     BOOST_TEST(o.status == 0, o.said);
     o = command_on(servers, "extend k --ttl 50s", token);
@@ -200,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_token_of_a_writer_is_that_of_any_lock) {
     o = command_on(servers, "adopt k --write", token + "-- echo ran");
     BOOST_TEST(o.said == "ran\n");
     BOOST_TEST(is_free(servers));
-    auto const another = acquired(servers, "--write");
+    auto const another = token_of(servers, "k --write");
     o = command_on(servers, "release k --write", another);
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(is_free(servers));
@@ -208,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_token_of_a_writer_is_that_of_any_lock) {
 
 BOOST_AUTO_TEST_CASE(force_ends_all_readers) {
     fleet servers(3);
-    auto const token = acquired(servers, "--read --ttl 40s");
+    auto const token = token_of(servers, "k --read --ttl 40s");
     auto const o = command_on(servers, "release k --force --yes");
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(contains(o.said, "outcome=released state=held holder=\"1 reader\""), o.said);
@@ -222,15 +207,15 @@ BOOST_AUTO_TEST_CASE(wrong_use_says_why) {
         char const* words;
         char const* said;
     } const all[] = {
-        {"run a b --read", "--read and --write are for one key"},
-        {"run a b --write", "--read and --write are for one key"},
+        {"run a b --read", "--read, --write and --permits are for one key"},
+        {"run a b --write", "--read, --write and --permits are for one key"},
         {"run a --read --write", "excludes"},
         {"run a --read --at-most-every 1h", "not for --read"},
-        {"acquire a b --write", "--read and --write are for one key"},
-        {"extend a b --read --token t", "--read and --write are for one key"},
-        {"adopt a b --read --token t", "--read and --write are for one key"},
-        {"release a b --read --token t", "--read and --write are for one key"},
-        {"release a --read --force", "without --read or --write"},
+        {"acquire a b --write", "--read, --write and --permits are for one key"},
+        {"extend a b --read --token t", "--read, --write and --permits are for one key"},
+        {"adopt a b --read --token t", "--read, --write and --permits are for one key"},
+        {"release a b --read --token t", "--read, --write and --permits are for one key"},
+        {"release a --read --force", "without --read, --write or --permits"},
         {"lead a --read", "--"},
     };
     for (auto const& [words, said] : all) {

@@ -35,15 +35,6 @@ outcome run_on(fleet const& servers, std::string const& words, std::string const
     return holdfast_command(words + " --new-servers" + on(servers) + "-- " + command);
 }
 
-/// Acquires a and b, and returns the option that gives the token.
-std::string acquired(fleet& servers, std::string const& options = {}) {
-    auto const path = servers[0].folder() + "/token";
-    auto const o = output_of("acquire b a --new-servers" + on(servers) + options);
-    BOOST_REQUIRE_MESSAGE(o.status == 0, o.said);
-    std::ofstream(path) << o.said;
-    return " --token-file '" + path + "' ";
-}
-
 /// A server that has just learned the scripts may be without the keys: the acquire has ended
 /// before.
 template <class Has>
@@ -125,7 +116,7 @@ BOOST_AUTO_TEST_CASE(the_loss_of_one_key_ends_the_command) {
 
 BOOST_AUTO_TEST_CASE(one_token_has_all_keys) {
     fleet servers(3);
-    auto const token = acquired(servers, "--ttl 50s --label script --fence");
+    auto const token = token_of(servers, "b a --ttl 50s --label script --fence");
     BOOST_TEST(
         quorum_of(servers, [](redis_cli cli) { return cli.exists("a") && cli.exists("b"); }));
     auto o = holdfast_command("extend a b --ttl 55s" + token + on(servers));
@@ -158,13 +149,13 @@ BOOST_AUTO_TEST_CASE(json_of_acquire_has_each_key) {
 
 BOOST_AUTO_TEST_CASE(a_token_releases_every_key) {
     fleet servers(3);
-    auto const token = acquired(servers);
+    auto const token = token_of(servers, "b a");
     auto o = holdfast_command("release a b" + token + on(servers));
     BOOST_TEST(o.status == 0, o.said);
     BOOST_TEST(o.said == "released a\nreleased b\n");
     for (auto const* const key : {"a", "b"}) BOOST_TEST(copies(servers, key) == 0U);
     // What is left is released, and the rest is told.
-    auto const again = acquired(servers);
+    auto const again = token_of(servers, "b a");
     delete_everywhere(servers, "a");
     o = holdfast_command("release a b" + again + on(servers));
     BOOST_TEST(o.status == 1, o.said);
@@ -172,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_token_releases_every_key) {
     BOOST_TEST(contains(o.said, "not released, because free: a\n"), o.said);
     BOOST_TEST(copies(servers, "b") == 0U);
     // The key of another is not touched.
-    auto const third = acquired(servers);
+    auto const third = token_of(servers, "b a");
     delete_everywhere(servers, "a");
     foreign_client(servers).hold("a");
     o = holdfast_command("release a b" + third + on(servers));
@@ -187,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_token_releases_every_key) {
 
 BOOST_AUTO_TEST_CASE(an_extension_without_one_of_the_keys_is_a_loss) {
     fleet servers(3);
-    auto const token = acquired(servers);
+    auto const token = token_of(servers, "b a");
     delete_everywhere(servers, "b");
     auto o = holdfast_command("extend a b" + token + on(servers));
     BOOST_TEST(o.status == 2, o.said);
@@ -202,7 +193,7 @@ BOOST_AUTO_TEST_CASE(inspect_has_a_line_for_each_key) {
     fleet servers(3);
     auto o = holdfast_command("inspect a b" + on(servers));
     BOOST_TEST(o.status == 0, o.said);
-    acquired(servers, "--label script");
+    token_of(servers, "b a --label script");
     foreign_client(servers).hold("d");
     o = holdfast_command("inspect a b c d" + on(servers));
     BOOST_TEST(o.status == 1, o.said);

@@ -146,6 +146,11 @@ BOOST_AUTO_TEST_CASE(one_client_holds_all_permits_and_the_next_is_refused) {
         auto held = hold(one, workers(one, 10), 10);
         BOOST_TEST(slots_of(held).size() == 10U);
         BOOST_TEST(*slots_of(held).rbegin() == 9U);
+        auto plain = one.hold("plain");
+        auto const counted = one.locks.stats();
+        BOOST_TEST(counted.held == 11U);
+        BOOST_TEST(counted.permits == 10U);
+        BOOST_TEST(one.releases(plain));
         for (auto* const c : {&one, &two}) {
             auto const [e, none] = try_to(*c, workers(*c, 10));
             BOOST_TEST((e == errc::contended), e.what());
@@ -153,6 +158,7 @@ BOOST_AUTO_TEST_CASE(one_client_holds_all_permits_and_the_next_is_refused) {
         }
         for (auto& each : held) BOOST_TEST(!one.extend(each));
         release_all(one, held);
+        BOOST_TEST(one.locks.stats().permits == 0U);
         auto again = hold(two, workers(two, 10), 10);
         BOOST_TEST(slots_of(again).size() == 10U);
         release_all(two, again);
@@ -374,27 +380,33 @@ BOOST_AUTO_TEST_CASE(the_number_changes_while_permits_are_held) {
 // Many
 //
 
-BOOST_AUTO_TEST_CASE(a_thousand_workers_share_ten_permits) {
+BOOST_AUTO_TEST_CASE(a_thousand_workers_share_the_permits) {
     fleet servers(3);
-    permit_crowd c(addresses_of(servers), {10}, quick, unhurried(),
-                   {.clients = 1, .workers = 1'000, .section = 200us});
-    c.goes_on(3'000);
-    c.stops();
-    BOOST_TEST(c.all.most() == 10U);
-    BOOST_TEST(c.lost == 0U);
-    check_nothing_left(c.group, servers);
+    for (auto const permits : {10U, 100U, 1'000U}) {
+        permit_crowd c(addresses_of(servers), {permits}, quick, unhurried(),
+                       {.clients = 1, .workers = 1'000, .section = 200us});
+        c.goes_on(3'000);
+        c.stops();
+        BOOST_TEST(c.all.most() <= permits);
+        BOOST_TEST(c.all.most() >= 10U);
+        BOOST_TEST(c.lost == 0U);
+        check_nothing_left(c.group, servers);
+    }
 }
 
-BOOST_AUTO_TEST_CASE(a_thousand_workers_of_four_processes_share_ten_permits) {
+BOOST_AUTO_TEST_CASE(a_thousand_workers_of_four_processes_share_the_permits) {
     fleet servers(3);
-    permit_crowd c(addresses_of(servers), {10}, quick, unhurried(),
-                   {.clients = 4, .workers = 250, .section = 200us});
-    c.goes_on(3'000);
-    // Nobody starves.
-    for (auto const& each : c.group.clients) BOOST_TEST(each->stats().acquired > 0U);
-    c.stops();
-    BOOST_TEST(c.lost == 0U);
-    check_nothing_left(c.group, servers);
+    for (auto const permits : {10U, 100U, 1'000U}) {
+        permit_crowd c(addresses_of(servers), {permits}, quick, unhurried(),
+                       {.clients = 4, .workers = 250, .section = 200us});
+        c.goes_on(3'000);
+        // Nobody starves.
+        for (auto const& each : c.group.clients) BOOST_TEST(each->stats().acquired > 0U);
+        c.stops();
+        BOOST_TEST(c.all.most() <= permits);
+        BOOST_TEST(c.lost == 0U);
+        check_nothing_left(c.group, servers);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_thousand_permits_are_held_by_one_process) {

@@ -90,11 +90,12 @@ private:
         if (settings_.json) {
             boost::json::array keys;
             for (auto const& key : l.keys()) keys.emplace_back(printable(key));
-            boost::json::object const all{{"key", printable(l.key())},
-                                          {"keys", std::move(keys)},
-                                          {"token", t.value},
-                                          {"fence", t.fence},
-                                          {"ttl_ms", settings_.ttl_ms}};
+            boost::json::object all{{"key", printable(l.key())},
+                                    {"keys", std::move(keys)},
+                                    {"token", t.value},
+                                    {"fence", t.fence},
+                                    {"ttl_ms", settings_.ttl_ms}};
+            if (t.slot) all.emplace("slot", *t.slot);
             std::cout << boost::json::serialize(all) << '\n';
         } else {
             std::cout << token_line(t) << '\n';

@@ -49,7 +49,8 @@ int guarded_command::start(lease const& held) {
     child_process::environment const changes{
         {"HOLDFAST_KEY", std::string(held.key())},
         {"HOLDFAST_KEYS", lines(held.keys())},
-        {"HOLDFAST_FENCE", settings_.fence ? std::to_string(held.fence()) : ""}};
+        {"HOLDFAST_FENCE", settings_.fence ? std::to_string(held.fence()) : ""},
+        {"HOLDFAST_SLOT", held.slot() ? std::to_string(*held.slot()) : ""}};
     int error = 0;
     try {
         error = child_.emplace(setup_).start(settings_.command, changes);

@@ -20,7 +20,8 @@ constexpr std::chrono::milliseconds moment(500);
 std::string words(key_report const& r) {
     auto const name = printable(holder_of(r));
     auto const holder = name.empty() ? std::string("a client without a label") : name;
-    auto const extended = std::string(r.shared() ? "they extend" : "the holder extends");
+    auto const extended =
+        std::string(r.shared() || r.counted() ? "they extend" : "the holder extends");
     auto const left = r.ttl_left ? duration_text(*r.ttl_left) + " left unless " + extended + " it"
                                  : std::string("without an end");
     auto const waits = r.writer && r.shared() ? ", and a writer waits" : "";

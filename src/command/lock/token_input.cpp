@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
@@ -22,6 +23,18 @@ bool is_own(std::string_view token) {
     auto const label = token.substr(0, token.size() - digits);
     return random.find_first_not_of("0123456789abcdef") == random.npos &&
            (label.empty() || (label.size() > 1 && label.back() == ':'));
+}
+
+constexpr std::string_view slot_mark = " slot=";
+
+/// The text is a number, and nothing else.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+    Number n = 0;
+    auto const* const end = text.data() + text.size();
+    auto const [at, failed] = std::from_chars(text.data(), end, n);
+    if (failed != std::errc() || at != end) return std::nullopt;
+    return n;
 }
 
 std::string read_line(std::string const& path) {
@@ -58,17 +71,29 @@ lease_token token_input::read() const {
 }
 
 std::string token_line(lease_token const& t) {
-    return t.fence == 0 ? t.value : t.value + ' ' + std::to_string(t.fence);
+    auto line = t.value;
+    if (t.fence != 0) line += ' ' + std::to_string(t.fence);
+    if (t.slot) line.append(slot_mark) += std::to_string(*t.slot);
+    return line;
 }
 
 lease_token parse_token(std::string const& line) {
-    auto const blank = line.rfind(' ');
-    if (blank == line.npos || !is_own(std::string_view(line).substr(0, blank))) return {line};
-    std::uint64_t fence = 0;
-    auto const* const end = line.data() + line.size();
-    auto const [at, failed] = std::from_chars(line.data() + blank + 1, end, fence);
-    if (failed != std::errc() || at != end || fence == 0) return {line};
-    return {line.substr(0, blank), fence};
+    lease_token found;
+    std::string_view rest = line;
+    if (auto const mark = rest.rfind(slot_mark); mark != rest.npos) {
+        found.slot = number_in<unsigned>(rest.substr(mark + slot_mark.size()));
+        if (!found.slot) return {line};
+        rest = rest.substr(0, mark);
+    }
+    if (auto const blank = rest.rfind(' '); blank != rest.npos) {
+        auto const fence = number_in<std::uint64_t>(rest.substr(blank + 1));
+        if (!fence || *fence == 0) return {line};
+        found.fence = *fence;
+        rest = rest.substr(0, blank);
+    }
+    if (!is_own(rest)) return {line};
+    found.value = rest;
+    return found;
 }
 
 } // namespace holdfast::command

@@ -87,9 +87,12 @@ public:
     void count(counters& c) noexcept {
         counted_.store(true, std::memory_order_relaxed);
         counters::add(c.held);
+        if (lock->permits() != 0) counters::add(c.permits);
     }
     void discount(counters& c) noexcept {
-        if (counted_.exchange(false)) counters::take(c.held);
+        if (!counted_.exchange(false)) return;
+        counters::take(c.held);
+        if (lock->permits() != 0) counters::take(c.permits);
     }
 
     // Small members first: they fit behind those of the base class.

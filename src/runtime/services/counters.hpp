@@ -44,6 +44,7 @@ struct counters {
                        .raises = get(raises),
                        .observer_failures = get(observer_failures),
                        .held = get(held),
+                       .permits = get(permits),
                        .pending = get(pending),
                        .waiters = get(waiters)};
         for (std::size_t i = 0; i < acquires.size(); ++i) s.acquires[i] = acquires[i].read();
@@ -60,8 +61,8 @@ struct counters {
     }
 
     counter acquired{0}, acquire_failed{0}, rounds{0}, released{0}, extended{0}, extend_failed{0},
-        lost{0}, revoked{0}, revocations{0}, held{0}, pending{0}, waiters{0}, handovers{0},
-        pushes{0}, wasted_wakeups{0}, split_votes{0}, raises{0}, observer_failures{0};
+        lost{0}, revoked{0}, revocations{0}, held{0}, permits{0}, pending{0}, waiters{0},
+        handovers{0}, pushes{0}, wasted_wakeups{0}, split_votes{0}, raises{0}, observer_failures{0};
     std::array<duration_counter, acquire_outcomes> acquires;
     duration_counter waits, holds, extensions;
     stall_record stalls;
