@@ -12,6 +12,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/api/address/address_urls_test.cpp
     unit/protocol/waiting/arbiter_test.cpp
     unit/protocol/backoff_test.cpp
+    unit/campaign_judge_test.cpp
     unit/redis/net/certificate_facts_test.cpp
     unit/protocol/key/change_watch_test.cpp
     unit/protocol/server/clock_guard_test.cpp
