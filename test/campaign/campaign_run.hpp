@@ -205,7 +205,7 @@ public:
 
     /// True if nothing was wrong.
     bool run(std::chrono::seconds length, plan p) {
-        record results;
+        record results(p.judges_times);
         if (cluster_)
             for (std::string const kind : {"plain", "fenced", "fair"})
                 p.moving_keys.push_back(migrating_key(kind));

@@ -4,6 +4,7 @@
 //
 //   campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST]
 //            [--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts]
+//            [--times judged | told]
 //
 // `server1` and `server5` are so many servers, `sentinel3` is a primary that three sentinels watch,
 // and `mixed` is a list of three instances: a server, a primary behind Sentinel, and a Cluster. The
@@ -15,7 +16,9 @@
 //              `--faults help` lists the names.
 // --without-guard restarts
 //              The clients count the votes of servers that have forgotten their keys. So two
-//              holders must be found: the exit status is 0 only if something was.
+//              holders must be found: the exit status is 0 only if something was. The durations of
+//              calls are told, and none is wrong.
+// --times told The same durations alone, for a machine with other work.
 //
 // Before each fault the servers are repaired as an operator would do it, so that one fault that
 // went wrong does not end the campaign. A fault that throws counts as not carried out. The program
@@ -86,7 +89,9 @@ settings parse(std::vector<std::string> const& arguments) {
                 s.clients.kinds.insert(each);
             }
         } else if (option == "--without-guard" && value == "restarts") {
-            s.clients.guards_restarts = false;
+            s.clients.guards_restarts = s.clients.judges_times = false;
+        } else if (option == "--times" && (value == "judged" || value == "told")) {
+            s.clients.judges_times = value == "judged";
         } else {
             throw std::invalid_argument("unknown option " + option + ' ' + value);
         }
@@ -100,7 +105,8 @@ void set_up(campaign_run& all, std::string const& deployment) {
     if (!known.contains(deployment))
         throw std::invalid_argument("usage: campaign --deployment server1 | server5 | sentinel3 | "
                                     "cluster | mixed [--kinds LIST] [--minutes N | --seconds N] "
-                                    "[--seed N] [--faults LIST] [--without-guard restarts]");
+                                    "[--seed N] [--faults LIST] [--without-guard restarts] "
+                                    "[--times judged | told]");
     auto const mixed = deployment == "mixed";
     if (mixed || deployment == "server1") all.add_servers(1);
     if (deployment == "server5") all.add_servers(5);

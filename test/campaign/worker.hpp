@@ -46,6 +46,7 @@ struct plan {
     std::set<std::string> kinds;            ///< of locks
     std::vector<std::string> moving_keys{}; ///< more keys, for plain locks, fences and fair ones
     bool guards_restarts = true;
+    bool judges_times = true;
 };
 
 /// A lock that some coroutines of a client work with.
