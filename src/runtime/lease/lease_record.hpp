@@ -85,14 +85,17 @@ public:
     /// A lease counts as held from its grant until it ends, or until its last share or handle is
     /// gone.
     void count(counters& c) noexcept {
-        counted_.store(true, std::memory_order_relaxed);
+        auto const permit = lock->permits() != 0;
+        counted_.store(permit ? counted::permit : counted::yes, std::memory_order_relaxed);
         counters::add(c.held);
-        if (lock->permits() != 0) counters::add(c.permits);
+        if (permit) counters::add(c.permits);
     }
+    /// Also when the lock state has gone.
     void discount(counters& c) noexcept {
-        if (!counted_.exchange(false)) return;
+        auto const before = counted_.exchange(counted::no);
+        if (before == counted::no) return;
         counters::take(c.held);
-        if (lock->permits() != 0) counters::take(c.permits);
+        if (before == counted::permit) counters::take(c.permits);
     }
 
     // Small members first: they fit behind those of the base class.
@@ -100,7 +103,12 @@ public:
     bool dropped = false;                  ///< under the inbox's mutex: the last handle is gone
 
 private:
-    std::atomic<bool> counted_{false};
+    enum class counted : std::uint8_t {
+        no,
+        yes,
+        permit
+    };
+    std::atomic<counted> counted_{counted::no};
 
 public:
     std::uint32_t place = 0; ///< among the leases that share a tenure of readers
