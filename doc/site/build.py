@@ -24,7 +24,7 @@ from site_frame import HERE, Page, ROOT, Site, page_of
 CHAPTERS = (
     ("First steps", ("README.md", "doc/install.md", "doc/quick-start.md", "doc/recipes.md",
                      "example/README.md", "doc/concepts.md")),
-    ("Guarantees", ("doc/guarantees.md", "doc/safety.md")),
+    ("Guarantees", ("doc/guarantees.md", "doc/safety.md", "doc/reliability.md")),
     ("Operation", ("doc/production.md", "doc/options.md", "doc/addresses.md", "doc/errors.md",
                    "doc/monitoring.md", "doc/incidents.md", "doc/command.md")),
     ("Background", ("doc/benchmarks.md", "doc/comparison.md", "doc/compilers.md",

@@ -219,7 +219,7 @@ void lease_keeper::grant(operation& op, active_tenure& t, lease_record& l) {
     if (!first) counters::add(counters_.handovers);
     ++held_;
     counters::add(counters_.acquired);
-    l.count(counters_);
+    l.count(counters_, call.lock->permits() != 0);
     tenures_.schedule(t);
     // It is not known when the holder before has written them.
     if (op.adopts && op.fenced) write_counters(t);

@@ -84,8 +84,7 @@ public:
 
     /// A lease counts as held from its grant until it ends, or until its last share or handle is
     /// gone.
-    void count(counters& c) noexcept {
-        auto const permit = lock->permits() != 0;
+    void count(counters& c, bool permit) noexcept {
         counted_.store(permit ? counted::permit : counted::yes, std::memory_order_relaxed);
         counters::add(c.held);
         if (permit) counters::add(c.permits);

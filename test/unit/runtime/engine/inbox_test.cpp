@@ -190,13 +190,15 @@ BOOST_AUTO_TEST_CASE(requests_to_cancel_add_up) {
 BOOST_AUTO_TEST_CASE(a_lease_comes_in_once) {
     auto const u = std::make_shared<user>();
     lease_record given_up, taken;
-    given_up.count(u->count);
-    taken.count(u->count);
+    given_up.count(u->count, false);
+    taken.count(u->count, true);
     BOOST_TEST(u->count.held.load() == 2U);
+    BOOST_TEST(u->count.permits.load() == 1U);
     u->inbox.let_go(given_up, false);
     u->inbox.let_go(given_up, true);
     u->inbox.let_go(taken, true);
     BOOST_TEST(u->count.held.load() == 0U);
+    BOOST_TEST(u->count.permits.load() == 0U);
 
     BOOST_CHECK(u->inbox.take_drop(taken) == true); // before the turn that would drop it
     BOOST_TEST(u->turn() == "D");
