@@ -4,6 +4,7 @@
 #include "integration/foreign_client.hpp"
 #include "integration/nothing_left.hpp"
 #include "support/fleet.hpp"
+#include "support/redis_cli.hpp"
 #include "support/swept_folder.hpp"
 #include "support/text.hpp"
 
@@ -43,6 +44,20 @@ bool execute(std::string const& file, std::string const& sql) {
     return row;
 }
 
+/// Also the max_ttl of the servers that sell.
+constexpr auto short_ttl = std::chrono::seconds(1);
+constexpr char const* short_ttl_ms = "1000";
+
+bool of_age(fleet& servers) {
+    return wait_until(
+        [&] {
+            for (server const& each : servers)
+                if (!redis_cli(each).is_older_than(short_ttl)) return false;
+            return true;
+        },
+        std::chrono::seconds(30));
+}
+
 /// The holder has claimed the seat, and holds no lock of the database any longer: SQLite has one
 /// writer at a time.
 bool claimed(std::string const& file, int seat) {
@@ -60,8 +75,10 @@ BOOST_AUTO_TEST_SUITE(booking_faults)
 
 BOOST_AUTO_TEST_CASE(a_lost_lease_ends_the_payment_and_answers_503) {
     stage s;
-    booking_process const server(s.instances, s.database,
-                                 {"--payment", "30000", "--deadline", "60000", "--ttl", "1000"});
+    BOOST_REQUIRE(of_age(s.instances));
+    booking_process const server(
+        s.instances, s.database,
+        {"--payment", "30000", "--deadline", "60000", "--ttl", short_ttl_ms});
     auto buying = server.posting("/seats/3/buy", "alice");
     BOOST_REQUIRE(server.metric_becomes("holdfast_leases_held", 1.));
     foreign_client other(s.instances);
@@ -77,10 +94,11 @@ BOOST_AUTO_TEST_CASE(a_lost_lease_ends_the_payment_and_answers_503) {
 
 BOOST_AUTO_TEST_CASE(a_server_that_stood_still_sells_nothing_afterwards) {
     stage s;
+    BOOST_REQUIRE(of_age(s.instances));
     booking_process stopped(s.instances, s.database,
-                            {"--payment", "3000", "--ttl", "1000", "--deadline", "60000"});
+                            {"--payment", "3000", "--ttl", short_ttl_ms, "--deadline", "60000"});
     booking_process const other(s.instances, s.database,
-                                {"--payment", "0", "--ttl", "1000", "--deadline", "20000"});
+                                {"--payment", "0", "--ttl", short_ttl_ms, "--deadline", "20000"});
     auto buying = stopped.posting("/seats/3/buy", "alice");
     BOOST_REQUIRE(claimed(s.file, 3)); // one that stops while it writes would stop the other
     stopped.process.stop();

@@ -353,16 +353,14 @@ void cluster_group::wait_for_owner(std::uint16_t slot, std::size_t node, millise
 }
 
 void cluster_group::wait_until_older_than(milliseconds max_ttl) {
-    using std::chrono::seconds;
-    auto const age = std::chrono::ceil<seconds>(max_ttl) + seconds(2); // whole seconds are reported
     topology::wait_for(
         "all nodes are older than max_ttl",
         [&] {
             for (std::size_t i = 0; i < size(); ++i)
-                if (seconds(std::stoll(cli(i).info("uptime_in_seconds"))) < age) return false;
+                if (!cli(i).is_older_than(max_ttl)) return false;
             return true;
         },
-        [&] { return state(); }, seconds(60));
+        [&] { return state(); }, std::chrono::seconds(60));
 }
 
 std::size_t cluster_group::wait_for_other_owner(std::uint16_t slot, std::size_t before,

@@ -99,8 +99,7 @@ public:
     // Until every node that runs names `node` as the primary of this slot.
     void wait_for_owner(std::uint16_t slot, std::size_t node,
                         milliseconds timeout = std::chrono::seconds{60});
-    // For clients with a short max_ttl: while some servers are older than that, and others younger,
-    // the younger ones have no votes.
+    // See redis_cli::is_older_than().
     void wait_until_older_than(milliseconds max_ttl);
 
     // Until every node that runs names another primary of this slot than `before`, the same each.

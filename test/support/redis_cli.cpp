@@ -129,6 +129,12 @@ std::vector<reply> redis_cli::commands(std::vector<command_line> const& lines) {
     return answers;
 }
 
+bool redis_cli::is_older_than(milliseconds max_ttl) {
+    using std::chrono::seconds;
+    return seconds(std::stoll(info("uptime_in_seconds"))) >=
+           std::chrono::ceil<seconds>(max_ttl) + seconds(2);
+}
+
 void redis_cli::send(command_line const& words) {
     send_bytes(resp::command(words));
 }

@@ -75,6 +75,9 @@ public:
     // A field of INFO, as in info("run_id"). Empty if there is no such field.
     [[nodiscard]] std::string info(std::string_view field);
     void config(std::string const& option, std::string const& value);
+    // For clients with a short max_ttl: while some servers are older than that, and others younger,
+    // the younger ones have no votes. Servers tell their age in whole seconds.
+    [[nodiscard]] bool is_older_than(milliseconds max_ttl);
 
 private:
     using time_point = std::chrono::steady_clock::time_point;
