@@ -279,7 +279,8 @@ public:
     /// do. When the context has been destroyed it does nothing: no lease is left then, and the key
     /// goes with its ttl.
     /// Of readers that share one reader on the servers, the others go on. None of them then deletes
-    /// the key.
+    /// the key. But a process that adopts the token does: a writer may then come beside them. So
+    /// hand a reader over only if this process has no other on the key.
     /// @throws system_error  errc::lease_released for an empty lease. std::bad_alloc.
     void detach();
 

@@ -68,7 +68,7 @@ public:
             for (unsigned i = 0; i < t.coroutines; ++i) {
                 ++running_;
                 asio::co_spawn(context_, work(t.on), [this](std::exception_ptr e) {
-                    if (e) results_.wrong("a call threw");
+                    if (e) note_thrown(e);
                     --running_;
                 });
             }
@@ -156,6 +156,14 @@ private:
         results_.call(name, since(began), bound + slack + lately_paused(), error());
     }
 
+    void note_thrown(std::exception_ptr const& e) {
+        try {
+            std::rethrow_exception(e);
+        } catch (std::exception const& thrown) {
+            results_.wrong(std::string("a call threw: ") + thrown.what());
+        }
+    }
+
     /// Notes for how long this thread does not run. The note of a pause shrinks to a third in 20 s.
     asio::awaitable<void> note_pauses() {
         asio::steady_timer timer(context_);
@@ -225,6 +233,7 @@ private:
             co_await hold(on, l, claims, timer);
             if (!l.held()) results_.lost();
             for (auto const& each : claims) judge_.ends(each);
+            if (!l) continue; // it could not be adopted
             auto const released = clock_type::now();
             co_await l.release();
             results_.call("release", since(released),
@@ -262,7 +271,7 @@ private:
             auto extended = co_await l.extend(other, quietly);
             results_.call("extend", since(began), 2 * instance_timeout + slack + lately_paused(),
                           std::get<0>(extended));
-        } else if (how == 2) {
+        } else if (how == 2 && on.access() != lock_access::read) { // N43
             auto const token = l.token();
             l.detach();
             auto adopted = co_await locks_.adopt(on, token, quietly);

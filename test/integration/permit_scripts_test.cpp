@@ -1091,7 +1091,10 @@ BOOST_AUTO_TEST_CASE(after_each_of_many_commands_the_keys_are_sound) {
                 break;
             case 3:
                 r = c.fenced_take(token, slot, "1");
-                if (r.is_array()) r = r.elements()[0];
+                if (r.is_array()) {
+                    auto const number = r.elements()[0]; // r owns it
+                    r = number;
+                }
                 break;
             case 4:
             case 5:
