@@ -1,6 +1,5 @@
-#include "testing/native_permit_scripts.hpp"
-
 #include "testing/lua_number.hpp"
+#include "testing/native_kind_scripts.hpp"
 #include "testing/script_run.hpp"
 
 #include <algorithm>

@@ -1,8 +1,7 @@
-#include "testing/native_read_write_scripts.hpp"
-
 #include "redis/wire/kinds/read_write_scripts.hpp"
 
 #include "testing/lua_number.hpp"
+#include "testing/native_kind_scripts.hpp"
 #include "testing/script_run.hpp"
 
 #include <algorithm>

@@ -5,8 +5,7 @@
 #include "redis/wire/kinds/read_write_scripts.hpp"
 
 #include "testing/lua_number.hpp"
-#include "testing/native_permit_scripts.hpp"
-#include "testing/native_read_write_scripts.hpp"
+#include "testing/native_kind_scripts.hpp"
 #include "testing/script_run.hpp"
 
 #include <boost/hash2/sha1.hpp>

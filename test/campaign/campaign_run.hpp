@@ -315,15 +315,21 @@ private:
     /// expires after 3 s at most.
     std::size_t move_keys(slot_migration& moving, std::size_t from, std::size_t to,
                           std::size_t most) {
-        for (auto const began = clock_type::now();;) {
+        std::size_t moved = 0;
+        std::string refusal;
+        auto const has_moved = [&] {
             try {
-                return moving.move_keys(most);
+                moved = moving.move_keys(most);
+                return true;
             } catch (cli_error const& e) {
-                if (!contains(e.what(), "BUSYKEY") || since(began) > 5s) throw;
+                refusal = e.what();
+                if (!contains(refusal, "BUSYKEY")) throw;
                 find_doubles(from, to);
-                std::this_thread::sleep_for(100ms);
+                return false;
             }
-        }
+        };
+        if (!wait_until(has_moved, 5s, 100ms)) throw std::runtime_error(refusal);
+        return moved;
     }
     std::set<std::string> keys_at(std::size_t node) {
         std::set<std::string> all;

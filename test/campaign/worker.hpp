@@ -49,6 +49,41 @@ struct plan {
     bool judges_times = true;
 };
 
+/// The claims of a lease. They end with this object, also if a call throws: they refer to the
+/// lease.
+class claims_of_lease {
+public:
+    explicit claims_of_lease(judge& of)
+        : judge_(of) {}
+    ~claims_of_lease() { end(); }
+    claims_of_lease(claims_of_lease const&) = delete;
+    claims_of_lease& operator=(claims_of_lease const&) = delete;
+
+    /// One for each key. Adds what is wrong to the findings.
+    void begin(lock const& on, lease const& l, std::vector<std::string>& findings) {
+        for (auto const key : l.keys()) {
+            all_.push_back(judge_.begins({.key = std::string(key),
+                                          .how = on.access(),
+                                          .slot = l.slot().value_or(0),
+                                          .permits = on.permits(),
+                                          .fence = l.fence(),
+                                          .held = [&l] { return l.held(); }},
+                                         findings));
+        }
+    }
+    void become_readers() {
+        for (auto const& each : all_) judge_.becomes_reader(each);
+    }
+    void end() {
+        for (auto const& each : all_) judge_.ends(each);
+        all_.clear();
+    }
+
+private:
+    judge& judge_;
+    std::vector<judge::ticket> all_;
+};
+
 /// A lock that some coroutines of a client work with.
 struct task {
     lock on;
@@ -229,10 +264,13 @@ private:
                 continue;
             }
             results_.granted();
-            auto const claims = begin(on, l);
+            claims_of_lease claims(judge_);
+            std::vector<std::string> findings;
+            claims.begin(on, l, findings);
+            for (auto& each : findings) results_.wrong(std::move(each));
             co_await hold(on, l, claims, timer);
             if (!l.held()) results_.lost();
-            for (auto const& each : claims) judge_.ends(each);
+            claims.end();
             if (!l) continue; // it could not be adopted
             auto const released = clock_type::now();
             co_await l.release();
@@ -241,25 +279,8 @@ private:
         }
     }
 
-    /// The claims of a lease, one for each key.
-    std::vector<judge::ticket> begin(lock const& on, lease const& l) {
-        std::vector<judge::ticket> all;
-        std::vector<std::string> findings;
-        for (auto const key : l.keys()) {
-            all.push_back(judge_.begins({.key = std::string(key),
-                                         .how = on.access(),
-                                         .slot = l.slot().value_or(0),
-                                         .permits = on.permits(),
-                                         .fence = l.fence(),
-                                         .held = [&l] { return l.held(); }},
-                                        findings));
-        }
-        for (auto& each : findings) results_.wrong(std::move(each));
-        return all;
-    }
-
     /// For a moment, or beyond several renewals, or with another call in between.
-    asio::awaitable<void> hold(lock const& on, lease& l, std::vector<judge::ticket> const& claims,
+    asio::awaitable<void> hold(lock const& on, lease& l, claims_of_lease& claims,
                                asio::steady_timer& timer) {
         auto const how = draw(20);
         timer.expires_after(how == 0 ? milliseconds(2'000) : milliseconds(1 + draw(10)));
@@ -279,7 +300,7 @@ private:
                           std::get<0>(adopted));
             l = std::move(std::get<1>(adopted));
         } else if (how < 8 && on.access() == lock_access::write) {
-            for (auto const& each : claims) judge_.becomes_reader(each);
+            claims.become_readers();
             auto downgraded = co_await l.downgrade(quietly);
             results_.call("downgrade", since(began), 2 * instance_timeout + slack + lately_paused(),
                           std::get<0>(downgraded));

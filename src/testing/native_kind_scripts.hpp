@@ -1,6 +1,6 @@
-// The scripts for readers and writers, in C++.
-#ifndef HOLDFAST_TESTING_NATIVE_READ_WRITE_SCRIPTS_HPP
-#define HOLDFAST_TESTING_NATIVE_READ_WRITE_SCRIPTS_HPP
+// The scripts for readers and writers, and those for permits, in C++.
+#ifndef HOLDFAST_TESTING_NATIVE_KIND_SCRIPTS_HPP
+#define HOLDFAST_TESTING_NATIVE_KIND_SCRIPTS_HPP
 
 #include "testing/reply.hpp"
 
@@ -17,6 +17,14 @@ reply revoke_reader(script_run&);
 reply write_acquire(script_run&);
 reply write_acquire_with_fence(script_run&);
 reply write_release(script_run&);
+
+reply permit_take(script_run&);
+reply permit_take_with_fence(script_run&);
+reply permit_extend(script_run&);
+reply permit_raise(script_run&);
+reply permit_release(script_run&);
+reply permit_peek(script_run&);
+reply revoke_permit(script_run&);
 
 } // namespace holdfast::testing
 
