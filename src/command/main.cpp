@@ -168,12 +168,16 @@ public:
 private:
     bool runs(CLI::App const& app) const { return runners_.contains(&app); }
 
-    // Does not show the words: one of them may be a token.
+    // Shows no words but names of options: one of them may be a token.
     std::string too_many(CLI::App const& app) const {
+        auto const& name = app.get_name();
+        auto wrong = "there are words that " + name + " does not know; ";
+        for (auto const& word : app.remaining(true))
+            if (word.starts_with("--"))
+                wrong = name + " has no option " + word.substr(0, word.find('=')) + "; ";
         if (runs(app))
-            return "the command follows after --: holdfast " + app.get_name() + runners_.at(&app);
-        return "there are words that " + app.get_name() + " does not know; holdfast " +
-               app.get_name() + " --help lists its options";
+            return wrong + "the command follows after --: holdfast " + name + runners_.at(&app);
+        return wrong + "holdfast " + name + " --help lists its options";
     }
 
     std::vector<std::string> const after_;

@@ -5,6 +5,7 @@
 #include "integration/program.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
+#include "support/text.hpp"
 #include "support/wait.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +13,9 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -45,6 +48,24 @@ inline std::string token_of(fleet& servers, std::string const& words) {
     BOOST_REQUIRE_MESSAGE(o.status == 0, o.said);
     std::ofstream(path) << o.said;
     return " --token-file '" + path + "' ";
+}
+
+/// Words of a wrong use of the command, and a part of the message.
+struct wrong_use {
+    char const* words;
+    char const* said;
+};
+
+/// Each is wrong usage (125), and says why.
+inline void check_refused(fleet const& servers, std::initializer_list<wrong_use> all) {
+    for (auto const& [words, said] : all) {
+        std::string_view const command(words);
+        auto const runs = command.starts_with("run") || command.starts_with("adopt") ||
+                          command.starts_with("lead");
+        auto const o = command_on(servers, words, runs ? "-- true" : "");
+        BOOST_TEST(o.status == 125, words << ": " << o.said);
+        BOOST_TEST(contains(o.said, said), words << ": " << o.said);
+    }
 }
 
 /// `holdfast run k ... -- sh -c script`, on servers that have forgotten nothing.
