@@ -243,10 +243,13 @@ public:
         return boost::asio::async_initiate<Token, void(error, lease)>(
             make_adoption(key, token, options), handler);
     }
-    /// As above, with the keys and the options of a lock. The only way for a lock on several keys
-    /// and for a semaphore, whose token has a slot.
+    /// As above, with the keys and the options of a lock. The only way for a lock on several keys,
+    /// for a semaphore, whose token has a slot, and for readers and writers. The lease of a reader
+    /// that is lease_token::shared is shared with nobody of this process. Its release sends nothing
+    /// and leaves the key to its ttl.
     /// @throws system_error  As above; errc::invalid_options also for a semaphore with a token
-    ///     without a slot, and for another lock with a token that has one.
+    ///     without a slot, for another lock with a token that has one, and for a token that is
+    ///     `shared` with a lock that is no read_write_lock::read().
     template <boost::asio::completion_token_for<void(error, lease)> Token = boost::asio::deferred_t>
     [[nodiscard]] auto adopt(lock const& of, lease_token const& token, Token&& handler = {}) const {
         checked_executor();
@@ -357,7 +360,8 @@ public:
                                                                token);
     }
     /// As above, with the key of a lock. The only way for the token of a reader, and for a writer
-    /// it lets the readers that wait go first, as lease::release() does.
+    /// it lets the readers that wait go first, as lease::release() does. A reader that is
+    /// lease_token::shared ends for all that share it.
     ///
     /// @throws system_error  As above; errc::invalid_options for a lock on several keys: release
     ///     each of them.

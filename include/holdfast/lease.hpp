@@ -278,9 +278,8 @@ public:
     /// release() says errc::lease_released. Waiters of this client find the key held, as all others
     /// do. When the context has been destroyed it does nothing: no lease is left then, and the key
     /// goes with its ttl.
-    /// Of readers that share one reader on the servers, the others go on. None of them then deletes
-    /// the key. But a process that adopts the token does: a writer may then come beside them. So
-    /// hand a reader over only if this process has no other on the key.
+    /// Of readers that share one reader on the servers, the others go on, and none of them then
+    /// deletes the key.
     /// @throws system_error  errc::lease_released for an empty lease. std::bad_alloc.
     void detach();
 
@@ -289,6 +288,10 @@ public:
     /// To hand the lease over, call token() and then detach(), and send the token to the other
     /// process. Without detach(), both have the lock: this process goes on to extend the key, and
     /// its release, or the end of this object, takes the lock from the other process.
+    /// From this call on no other reader of this process shares the reader of this lease on the
+    /// servers. If some do so already, the token says so (lease_token::shared). Then none of these
+    /// readers deletes the key once the lease has been handed over, wherever they are: it goes one
+    /// ttl after their last extension.
     /// @throws system_error  errc::lease_released for an empty lease, or one that is over without
     ///     detach(). errc::shut_down when the context has been destroyed. std::bad_alloc.
     lease_token token() const;

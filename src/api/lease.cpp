@@ -103,9 +103,12 @@ void lease::detach() {
 lease_token lease::token() const {
     auto const data = checked();
     if (share_->released || (over() && !data->detached)) throw_error(errc::lease_released);
-    auto const& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
+    auto& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
     auto const text = tenure.token_text(data->lock->engine().holder_label());
-    return {.value = std::string(text.view()), .fence = fence(), .slot = slot()};
+    return {.value = std::string(text.view()),
+            .fence = fence(),
+            .slot = slot(),
+            .shared = tenure.sharing.hand_over()};
 }
 
 detail::lease_ref lease::checked_writer() const {

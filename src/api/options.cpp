@@ -189,6 +189,10 @@ void check(lease_token const& token, lock_access access) {
         reject(errc::invalid_options,
                "no lease has the fence " + std::to_string(token.fence) + " of the token");
     }
+    if (token.shared && access != lock_access::read) {
+        reject(errc::invalid_options,
+               "the token is that of a shared reader, and the lock is no read_write_lock::read()");
+    }
     if (access == lock_access::permit && !token.slot)
         reject(errc::invalid_options, "the token has no slot, and the lock is a semaphore");
     if (access != lock_access::permit && token.slot) {

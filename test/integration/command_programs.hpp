@@ -52,7 +52,7 @@ inline std::string token_of(fleet& servers, std::string const& words) {
 
 /// Words of a wrong use of the command, and a part of the message.
 struct wrong_use {
-    char const* words;
+    std::string words;
     char const* said;
 };
 

@@ -5,6 +5,8 @@
 #include "integration/nothing_left.hpp"
 #include "integration/on_terminal.hpp"
 #include "integration/program.hpp"
+#include "integration/readers_writers.hpp"
+#include "integration/test_client.hpp"
 #include "support/fleet.hpp"
 #include "support/redis_cli.hpp"
 #include "support/text.hpp"
@@ -173,6 +175,26 @@ BOOST_AUTO_TEST_CASE(a_token_of_a_reader_is_one_of_several) {
     o = command_on(servers, "extend k --read", second);
     BOOST_TEST(o.status == 1, o.said);
     check_nothing_left(servers, turn_is_over);
+}
+
+// As a program with several readers hands one of them over.
+BOOST_AUTO_TEST_CASE(a_token_of_a_shared_reader_frees_nothing) {
+    fleet servers(3);
+    test_client client(servers);
+    auto handed = reads_everywhere(client, servers), stays = reads(client);
+    auto const token = handed.token();
+    BOOST_TEST(token.shared);
+    handed.detach();
+    auto const given = "--token '" + token.value + " shared' ";
+    check_refused(servers,
+                  {{"release k --read " + given, "other readers share the one of the token"},
+                   {"adopt k --write " + given, "the token is that of a shared reader"}});
+    auto const o = command_on(servers, "adopt k --read", given + "-- echo ran");
+    BOOST_TEST(o.status == 0, o.said);
+    BOOST_TEST(o.said == "ran\n");
+    BOOST_TEST(!client.extend(stays));
+    for (server& each : servers) BOOST_TEST(readers_at(each) == 1);
+    BOOST_TEST(client.releases(stays));
 }
 
 BOOST_AUTO_TEST_CASE(a_token_of_a_writer_is_that_of_any_lock) {

@@ -144,11 +144,10 @@ BOOST_AUTO_TEST_CASE(newcomers_share_what_was_a_writers_lease) {
     fleet servers(3);
     test_client client(servers);
     auto held = writes(client);
-    auto const token = held.token().value;
     BOOST_TEST(!downgrade(client, held));
-    BOOST_TEST(held.token().value == token);
     std::vector<lease> all;
     for (int i = 0; i < 5; ++i) all.push_back(reads(client));
+    for (auto& each : all) BOOST_TEST(each.token().value == held.token().value);
     BOOST_TEST(client.releases(held));
     for (auto& each : all) {
         BOOST_TEST(each.held());
@@ -546,6 +545,105 @@ BOOST_AUTO_TEST_CASE(one_of_those_that_share_is_detached) {
     auto const s = client.locks.stats();
     BOOST_TEST(s.acquired == 2U);
     BOOST_TEST(s.released == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(one_of_those_that_share_goes_on_in_another_process_and_ends_for_none) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto first = reads_everywhere(one, servers), second = reads(one);
+    auto const token = given_up(first);
+    BOOST_TEST(token.shared);
+    auto [e, adopted] = adopt(two, page(two).read(), token);
+    BOOST_REQUIRE_MESSAGE(!e, e.what());
+    BOOST_TEST(adopted.token().shared);
+    BOOST_TEST(!two.extend(adopted));
+    // It serves no other reader of its new process.
+    auto third = reads(two);
+    BOOST_TEST(third.token().value != token.value);
+    BOOST_TEST(!third.token().shared);
+    BOOST_TEST(two.releases(third));
+    BOOST_TEST(two.releases(adopted));
+    BOOST_REQUIRE(two.idle());
+    BOOST_TEST((try_to(two, page(two).write()).first == errc::contended));
+    BOOST_TEST(!one.extend(second));
+    BOOST_TEST(one.releases(second));
+    BOOST_REQUIRE(one.idle());
+    // Nobody knows whether there is another one.
+    BOOST_TEST((try_to(two, page(two).write()).first == errc::contended));
+    BOOST_TEST((least_left(servers) > 40s));
+}
+
+// The process that has adopted it does not extend it, and its deadline passes.
+BOOST_AUTO_TEST_CASE(the_loss_of_a_reader_that_was_adopted_ends_those_that_share_it_not) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto first = reads_everywhere(one, servers), second = reads(one);
+    auto const token = given_up(first);
+    auto [e, adopted] = adopt(two, page(two, {.ttl = 100ms, .watchdog = false}).read(), token);
+    BOOST_REQUIRE_MESSAGE(!e, e.what());
+    auto how = lease_end::none;
+    adopted.wait_end([&](error, lease_end end) { how = end; });
+    BOOST_REQUIRE(two.until([&] { return how != lease_end::none; }));
+    BOOST_TEST(how == lease_end::expired);
+    BOOST_REQUIRE(two.idle());
+    for (server& each : servers) BOOST_TEST(readers_at(each) == 1);
+    BOOST_TEST(!one.extend(second));
+    BOOST_TEST((try_to(two, page(two).write()).first == errc::contended));
+    BOOST_TEST(one.releases(second));
+}
+
+BOOST_AUTO_TEST_CASE(no_reader_joins_one_that_is_to_be_handed_over) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    one.runs_with(two);
+    auto first = reads_everywhere(one, servers);
+    auto const token = first.token();
+    BOOST_TEST(!token.shared);
+    auto second = reads(one);
+    BOOST_TEST(second.token().value != token.value);
+    first.detach();
+    auto [e, adopted] = adopt(two, page(two).read(), token);
+    BOOST_REQUIRE_MESSAGE(!e, e.what());
+    BOOST_TEST(two.releases(adopted));
+    BOOST_TEST((try_to(two, page(two).write()).first == errc::contended));
+    BOOST_TEST(!one.extend(second));
+    BOOST_TEST(one.releases(second));
+    auto next = writes(two);
+    BOOST_TEST(two.releases(next));
+    check_nothing_left(one, servers);
+    check_nothing_left(two, servers);
+}
+
+// A writer is a reader from a downgrade on, and its token may be known already.
+BOOST_AUTO_TEST_CASE(no_reader_joins_a_writer_that_is_to_be_handed_over) {
+    fleet servers(3);
+    test_client client(servers);
+    auto held = writes(client);
+    auto const token = held.token();
+    BOOST_TEST(!downgrade(client, held));
+    auto other = reads(client);
+    BOOST_TEST(other.token().value != token.value);
+    BOOST_TEST(client.releases(held));
+    BOOST_TEST(!client.extend(other));
+    BOOST_TEST(client.releases(other));
+    check_nothing_left(client, servers);
+}
+
+BOOST_AUTO_TEST_CASE(the_token_of_a_shared_reader_is_refused_for_any_other_lock) {
+    fleet servers(1);
+    test_client client(servers);
+    lease_token const token{.value = "some:0123456789abcdef0123456789abcdef", .shared = true};
+    auto const is_named = [](system_error const& e) {
+        return e.code() == errc::invalid_options &&
+               std::string(e.what()).find("a shared reader") != std::string::npos;
+    };
+    auto const ignored = [](error, lease) {};
+    BOOST_CHECK_EXCEPTION(client.locks.adopt("k", token, lock_options(), ignored), system_error,
+                          is_named);
+    BOOST_CHECK_EXCEPTION(client.locks.adopt(page(client).write(), token, ignored), system_error,
+                          is_named);
 }
 
 //

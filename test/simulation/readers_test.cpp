@@ -124,9 +124,11 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                        << seen.cancelled << ", in total " << seen.total_cancels << ", no quorum "
                        << seen.no_quorum << ", parted " << seen.parted << ", rejoined "
                        << seen.rejoined << ", adopted " << seen.adopted << " and not "
-                       << seen.not_adopted << ", left " << seen.left << ", withdrawn "
-                       << seen.withdrawn << ", folded " << seen.folded << ", late " << seen.late
-                       << ", inspections " << seen.inspections << ", overslept " << seen.overslept);
+                       << seen.not_adopted << ", left " << seen.left << ", shared "
+                       << seen.left_shared << " and adopted " << seen.adopted_shared
+                       << ", withdrawn " << seen.withdrawn << ", folded " << seen.folded
+                       << ", late " << seen.late << ", inspections " << seen.inspections
+                       << ", overslept " << seen.overslept);
     BOOST_TEST_MESSAGE("at the instances: readers "
                        << seen.admitted << ", refused by notes " << seen.refused_by_intent
                        << ", passed own notes " << seen.passed_own_intent << ", in their turn "
@@ -174,6 +176,8 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.adopted,
                   seen.not_adopted,
                   seen.left,
+                  seen.left_shared,
+                  seen.adopted_shared,
                   seen.withdrawn,
                   seen.folded});
     all_happened({seen.admitted,
@@ -282,7 +286,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_brings_a_reader_back_is_refuted) {
 
 // An adoption asks also instances in quarantine: what they extend, they have not forgotten.
 BOOST_AUTO_TEST_CASE(an_extension_that_brings_a_reader_back_lets_two_adopt_after_a_restart) {
-    overlaps(&parts::extends_members_alone, faults::restarts, 11'826);
+    overlaps(&parts::extends_members_alone, faults::restarts, 45'964);
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_without_a_number_is_refuted) {
@@ -338,6 +342,22 @@ BOOST_AUTO_TEST_CASE(a_reader_that_passes_a_waiting_writer_of_its_process_is_ref
 
 BOOST_AUTO_TEST_CASE(the_first_of_several_readers_that_releases_for_all_is_refuted) {
     refute(&parts::last_one_releases, "W2", faults::none);
+}
+
+BOOST_AUTO_TEST_CASE(a_token_that_is_not_said_to_be_shared_is_refuted) {
+    overlaps(&parts::tells_shared, faults::none);
+}
+
+BOOST_AUTO_TEST_CASE(readers_that_join_one_that_was_handed_over_are_refuted) {
+    overlaps(&parts::stays_shared, faults::none);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_of_a_shared_reader_that_was_adopted_is_refuted) {
+    overlaps(&parts::leaves_shared, faults::none);
+}
+
+BOOST_AUTO_TEST_CASE(a_release_of_a_shared_reader_that_is_lost_is_refuted) {
+    overlaps(&parts::loss_leaves_shared, faults::ordinary);
 }
 
 BOOST_AUTO_TEST_CASE(a_heal_after_the_lease_has_ended_is_refuted) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,10 @@ namespace {
 
 int release_by_token(release_settings const& s) {
     auto const token = s.token.read();
+    if (token.shared) {
+        throw std::runtime_error("other readers share the one of the token, and would lose the "
+                                 "lock; it goes with its ttl");
+    }
     auto const all = ask_each(s, s.keys, [&](client& c, std::string const& key, auto handler) {
         auto report = [h = std::move(handler)](error e) mutable { h(std::move(e), {}); };
         if (s.access == lock_access::exclusive)

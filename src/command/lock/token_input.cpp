@@ -26,6 +26,7 @@ bool is_own(std::string_view token) {
 }
 
 constexpr std::string_view slot_mark = " slot=";
+constexpr std::string_view shared_mark = " shared";
 
 /// The text is a number, and nothing else.
 template <class Number>
@@ -74,12 +75,15 @@ std::string token_line(lease_token const& t) {
     auto line = t.value;
     if (t.fence != 0) line += ' ' + std::to_string(t.fence);
     if (t.slot) line.append(slot_mark) += std::to_string(*t.slot);
+    if (t.shared) line += shared_mark;
     return line;
 }
 
 lease_token parse_token(std::string const& line) {
     lease_token found;
     std::string_view rest = line;
+    found.shared = rest.ends_with(shared_mark);
+    if (found.shared) rest.remove_suffix(shared_mark.size());
     if (auto const mark = rest.rfind(slot_mark); mark != rest.npos) {
         found.slot = number_in<unsigned>(rest.substr(mark + slot_mark.size()));
         if (!found.slot) return {line};

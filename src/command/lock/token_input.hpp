@@ -24,8 +24,8 @@ struct token_input {
     CLI::Option *token_option = nullptr, *file_option = nullptr;
 };
 
-/// One line: the token, and after a blank each the fence of a lease that has one, and `slot=` with
-/// the slot of a permit.
+/// One line: the token, and after a blank each the fence of a lease that has one, `slot=` with the
+/// slot of a permit, and `shared` of a reader that others share.
 std::string token_line(lease_token const&);
 /// What token_line() made. Any other text is a token alone, as that of another library.
 lease_token parse_token(std::string const& line);

@@ -89,10 +89,10 @@ public:
                                  std::uint32_t round, redis::answer const&);
     operation& take_winner(active_tenure&);
     /// The winner is a reader, and other readers of this process have the lock: returns their
-    /// tenure, if the winner can share it. It has the queue again. Else null.
+    /// tenure, if the winner can share it, and has joined it. It has the queue again. Else null.
     active_tenure* rejoin(active_tenure&, operation const& winner);
     /// The next waiter, if it is a reader that shares this tenure of readers. It has left the
-    /// queue. Else null.
+    /// queue, and joined the tenure. Else null.
     operation* take_sharer(active_tenure&);
     /// Whether a writer of this process waits for the key.
     bool has_writers(std::string_view key) const;
@@ -228,7 +228,7 @@ private:
     bool push(active_queue&, unsigned instance);
 
     // Readers and writers: acquirer_readers.cpp
-    active_tenure* tenure_for(operation const&, active_queue*) const;
+    active_tenure* join_tenure(operation const&, active_queue*) const;
     void withdraw(active_queue&) noexcept;
     void withdraw_after_win(active_queue&, active_tenure const&) noexcept;
     void withdraw(detail::lock_state_ptr const&, protocol::instance_set at) noexcept;
@@ -301,7 +301,7 @@ active_tenure* acquirer::start(operation& op, LetGo&& let_go) {
     auto const hash = hash_of_key(key);
     auto at = keys_.find(key, hash);
     auto* const t = at.tenure();
-    if (auto* const sharing = op.shared ? tenure_for(op, at.queue()) : nullptr) return sharing;
+    if (auto* const sharing = op.shared ? join_tenure(op, at.queue()) : nullptr) return sharing;
     while (t != nullptr && t->lease != nullptr && let_go(*t->lease)) at = keys_.find(key, hash);
     auto* const q = at.is_folded()          ? unfold(*at.tenure())
                     : at.queue() != nullptr ? at.queue()

@@ -7,14 +7,16 @@
 
 namespace holdfast::runtime {
 
-/// The tenure of readers of which the reader gets a lease without I/O, or null.
-active_tenure* acquirer::tenure_for(operation const& op, active_queue* q) const {
+/// The tenure of readers of which the reader gets a lease without I/O, or null. The lease has
+/// joined it.
+active_tenure* acquirer::join_tenure(operation const& op, active_queue* q) const {
     if (q == nullptr || !q->machine.held()) return nullptr;
-    auto const& t = *q->tenure;
+    auto& t = *q->tenure;
     if (t.lease == nullptr || t.leaves_key || t.machine.phase() != protocol::tenure_phase::held)
         return nullptr;
     auto const now = turn_.time();
-    return q->machine.shares(op, now, t.machine.valid_until() - now) ? q->tenure.get() : nullptr;
+    auto const may_share = q->machine.shares(op, now, t.machine.valid_until() - now);
+    return may_share && t.sharing.join() ? &t : nullptr;
 }
 
 active_tenure* acquirer::rejoin(active_tenure& t, operation const& winner) {
@@ -25,8 +27,11 @@ active_tenure* acquirer::rejoin(active_tenure& t, operation const& winner) {
         return nullptr;
     }
     auto const& m = others->machine;
-    if (!q.machine.rejoins(winner, m.valid_until() - turn_.time(), m.ttl(), m.fenced()))
+    if (!others->sharing.join()) return nullptr;
+    if (!q.machine.rejoins(winner, m.valid_until() - turn_.time(), m.ttl(), m.fenced())) {
+        others->sharing.leave();
         return nullptr;
+    }
     q.detach();
     q.tenure = others;
     others->queue = &q;
@@ -35,7 +40,7 @@ active_tenure* acquirer::rejoin(active_tenure& t, operation const& winner) {
 
 operation* acquirer::take_sharer(active_tenure& t) {
     auto* const q = t.queue;
-    if (q == nullptr || q->machine.empty() || tenure_for(q->front(), q) != &t) return nullptr;
+    if (q == nullptr || q->machine.empty() || join_tenure(q->front(), q) == nullptr) return nullptr;
     return &static_cast<operation&>(q->machine.share());
 }
 

@@ -129,7 +129,8 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     t.fair = q.machine.is_fair() && call.lock->access() == lock_access::exclusive;
     t.shared = op.shared;
     t.alone = op.alone;
-    t.leaves_key = false;
+    t.leaves_key = op.adopts && call.adopted()->shared;
+    t.sharing.begin(protocol::sharers(t.leaves_key));
     t.converted = false;
     if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
     t.counted = now;

@@ -6,6 +6,7 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/tenure/sharers.hpp"
 #include "protocol/tenure/tenure.hpp"
 #include "redis/wire/reply_handler.hpp"
 #include "redis/wire/token.hpp"
@@ -16,6 +17,7 @@
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -49,6 +51,40 @@ struct outstanding_answers {
 struct sharer {
     lease_record* lease;
     lease_clock::time_point since;
+};
+
+/// Read and changed on any thread.
+class atomic_sharers {
+public:
+    void begin(protocol::sharers s) noexcept { now_.store(s); }
+    /// One more lease. False if it may not join.
+    [[nodiscard]] bool join() noexcept {
+        auto now = now_.load();
+        while (now.open())
+            if (exchange(now, &protocol::sharers::join)) return true;
+        return false;
+    }
+    void leave() noexcept { change(&protocol::sharers::leave); }
+    /// A lease may be handed to another process. True if the reader is shared.
+    bool hand_over() noexcept { return change(&protocol::sharers::hand_over).elsewhere(); }
+
+private:
+    using step = void (protocol::sharers::*)() noexcept;
+    bool exchange(protocol::sharers& now, step how) noexcept {
+        auto next = now;
+        (next.*how)();
+        if (!now_.compare_exchange_weak(now, next)) return false;
+        now = next;
+        return true;
+    }
+    protocol::sharers change(step how) noexcept {
+        auto now = now_.load();
+        while (!exchange(now, how)) {
+        }
+        return now;
+    }
+
+    std::atomic<protocol::sharers> now_{};
 };
 
 /// The parts that few tenures need. Made when they are first needed.
@@ -147,25 +183,31 @@ public:
         extras_.reset();
     }
 
-    // Ordered so that there is little padding: each lease has a tenure.
-    bool gives_back = false; ///< released because the holder gave the lease up
+    // Ordered so that there is little padding: each lease has a tenure. The bits are the
+    // executor's.
+    bool gives_back : 1 = false; ///< released because the holder gave the lease up
     /// During a try: the key has this token already, and extensions prove it. The key is another
     /// client's until the try is won, and is not released.
-    bool adopts = false;
-    bool fair = false; ///< its key is fair, whatever the lock of the present lease says
+    bool adopts : 1 = false;
+    bool fair : 1 = false; ///< its key is fair, whatever the lock of the present lease says
     /// Instances may have given its key the token of a lease on several keys. So it serves no other
     /// lease.
-    bool converted = false;
-    /// Of the queue, while that is folded: a longer one counts as this.
-    std::chrono::duration<std::uint32_t, std::nano> round_trip{};
+    bool converted : 1 = false;
     /// Of readers: it may have several leases, and goes on without its queue when the next try
     /// begins.
-    bool shared = false;
-    bool alone = false;      ///< shared: it has one lease at most
-    bool leaves_key = false; ///< shared: one of its leases has left the key to its ttl
+    bool shared : 1 = false;
+    bool alone : 1 = false;      ///< shared: it has one lease at most
+    bool leaves_key : 1 = false; ///< shared: so do other processes, and the key is left to its ttl
 
 private:
     bool has_adopted_token_ = false;
+
+public:
+    /// Of the queue, while that is folded: a longer one counts as this.
+    std::chrono::duration<std::uint32_t, std::nano> round_trip{};
+    atomic_sharers sharing; ///< with a lock for readers or writers
+
+private:
     redis::token token_;
     std::unique_ptr<tenure_extras> extras_;
 

@@ -29,7 +29,7 @@ void tenure_driver::send_all(active_tenure& t, protocol::tenure_action const& a)
     }
     if (!a.extend.empty()) send(t, command::extend, a.extend, t.machine.round_number());
     if (!a.heal.empty()) send(t, command::heal, a.heal, 0);
-    if (!a.release.empty() && !t.adopts) send(t, command::release, a.release, 0);
+    if (!a.release.empty() && !t.adopts && !t.leaves_key) send(t, command::release, a.release, 0);
     if (!a.inspect.empty()) send(t, command::inspect, a.inspect, 0);
 }
 

@@ -128,7 +128,10 @@ void tenure_leader::on_won(active_tenure& t) {
 /// False: the acquire has failed, because there is no memory.
 bool tenure_leader::give_lease(active_tenure& t, operation& op) {
     auto* const l = keeper_.new_lease(t);
-    if (l == nullptr) return acquirer_.fail(op, errc::out_of_memory), false;
+    if (l == nullptr) {
+        if (t.lease != nullptr) t.sharing.leave(); // it has joined others
+        return acquirer_.fail(op, errc::out_of_memory), false;
+    }
     keeper_.grant(op, t, *l);
     return true;
 }

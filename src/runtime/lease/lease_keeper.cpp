@@ -286,6 +286,7 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end 
 // Ends a lease and its tenure, and leaves the key to its ttl.
 active_queue* lease_keeper::detach(lease_record& l) {
     active_tenure_ptr const t = l.tenure;
+    t->sharing.hand_over(); // before it is not counted any more: its token may be asked for later
     events_.released(l, close(l, lease_end::released), false);
     complete_waiters(l, errc::lease_released);
     counters::add(counters_.released);

@@ -38,6 +38,7 @@ lease_clock::time_point lease_keeper::leave(lease_record& l) noexcept {
     all[l.place].lease->place = l.place;
     all.pop_back();
     t.lease = all.empty() ? nullptr : all.front().lease;
+    t.sharing.leave();
     return since;
 }
 

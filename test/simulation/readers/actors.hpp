@@ -97,8 +97,9 @@ protected:
         a.wants = foreign ? access::plain : a.always ? *a.always : any_of(kinds);
         a.adopted = nobody;
         if (!shape_ && !foreign && !offered_.empty() && one_in(2)) {
-            a.adopted = static_cast<int>(offered_.back().first);
-            a.wants = offered_.back().second;
+            a.adopted = static_cast<int>(offered_.back().token);
+            a.wants = offered_.back().by;
+            a.adopts_shared = offered_.back().shared;
             offered_.pop_back();
         }
         a.adopts = a.adopted != nobody;

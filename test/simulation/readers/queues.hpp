@@ -52,12 +52,16 @@ protected:
         auto const t = me.queue->held() || parts_.keeps_order ? me.tenure : me.parted;
         if (t == nobody) return nobody;
         auto const& its = tenures_[static_cast<unsigned>(t)];
-        if (its.leases.empty() || its.machine.phase() != tenure_phase::held) return nobody;
+        if (its.leases.empty() || its.machine.phase() != tenure_phase::held || is_closed(its))
+            return nobody;
         auto const left = its.machine.valid_until() - local(a.process);
         if (me.queue->shares(a, local(a.process), left)) return t;
         // Broken: whoever waits.
         auto const fits = its.by == access::read && !its.alone && !a.alone && !a.fenced;
         return !parts_.keeps_order && fits && !a.adopts && left > a.ttl / 2 ? t : nobody;
+    }
+    bool is_closed(tenure_state const& its) const {
+        return (parts_.stays_shared && its.leaves_key) || !its.sharing.open();
     }
     void cancel(actor& a) override {
         ++seen_.cancelled;
@@ -361,6 +365,9 @@ protected:
         }
         its.adopts = false;
         if (a.adopts) {
+            its.leaves_key = a.adopts_shared && parts_.leaves_shared;
+            its.sharing = protocol::sharers(a.adopts_shared && parts_.stays_shared);
+            if (a.adopts_shared) ++seen_.adopted_shared;
             its.machine.adopt(0);
             its.machine.set_usual(me.usual);
         }
@@ -379,7 +386,10 @@ protected:
         if (!a.shared || parted == nobody) return t;
         auto const others = static_cast<unsigned>(parted);
         auto& its = tenures_[others];
-        if (its.leases.empty() || its.alone || its.machine.phase() != tenure_phase::held) return t;
+        if (its.leases.empty() || its.alone || is_closed(its) ||
+            its.machine.phase() != tenure_phase::held) {
+            return t;
+        }
         auto const left = its.machine.valid_until() - local(p);
         if (!me.queue->rejoins(a, left, its.machine.ttl(), its.machine.fenced())) return t;
         ++seen_.rejoined;

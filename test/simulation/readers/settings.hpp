@@ -20,8 +20,9 @@ struct readers_tally {
                   downgrades_confirmed = 0, shared_downgraded = 0, extended = 0, other_ttls = 0,
                   healed = 0, raised = 0, lost = 0, lost_together = 0, refused = 0, timed_out = 0,
                   cancelled = 0, total_cancels = 0, no_quorum = 0, outages = 0, parted = 0,
-                  rejoined = 0, adopted = 0, not_adopted = 0, left = 0, withdrawn = 0, folded = 0,
-                  late = 0, inspections = 0, overslept = 0;
+                  rejoined = 0, adopted = 0, not_adopted = 0, left = 0, left_shared = 0,
+                  adopted_shared = 0, withdrawn = 0, folded = 0, late = 0, inspections = 0,
+                  overslept = 0;
     // At the instances
     std::uint64_t admitted = 0, refused_by_intent = 0, passed_own_intent = 0, in_turn = 0,
                   refused_in_turn = 0, noted = 0, notes_renewed = 0, notes_deleted = 0, touched = 0,
@@ -85,7 +86,11 @@ struct readers_parts {
     bool hears_own_writes = true;   ///< of releases and extensions, which the server does not push
     bool hears_all_releases = true; ///< also of those that say that the key was not ours
     bool heals_held_alone = true;
-    bool last_one_releases = true; ///< of readers that share a tenure
+    bool last_one_releases = true;  ///< of readers that share a tenure
+    bool tells_shared = true;       ///< with the token of a reader that others share
+    bool stays_shared = true;       ///< and others join no tenure that was handed over
+    bool leaves_shared = true;      ///< to its ttl, when the adopted lease is released
+    bool loss_leaves_shared = true; ///< and when a lease is lost
     bool restart_guard = true;
 };
 

@@ -5,6 +5,7 @@
 
 #include "protocol/quarantine.hpp"
 #include "protocol/tenure/round_trips.hpp"
+#include "protocol/tenure/sharers.hpp"
 #include "protocol/tenure/tenure.hpp"
 #include "protocol/waiting/queue_values.hpp"
 #include "protocol/waiting/wait_queue.hpp"
@@ -84,6 +85,9 @@ struct actor : protocol::waiter {
     access wants = access::plain;
     std::optional<access> always{}; ///< of a schedule for measurements
     int adopted = nobody;           ///< the token that it takes over
+    bool adopts_shared = false;     ///< and others have its reader
+    std::optional<bool>
+        handed{}; ///< its token is known to another process, as that of a shared reader
     int tenure = nobody;
     bool reads = false;       ///< its lease is a reader's
     std::uint64_t ticket = 0; ///< changes with each acquire and lease; disarms old timers
@@ -105,8 +109,9 @@ struct tenure_state {
     std::vector<actor*> leases{}; ///< readers share a tenure
     bool over = false, dead = false, won = false;
     bool robbed = false;     ///< its key has gone before its time
-    bool leaves_key = false; ///< a lease has left the key to its ttl
-    unsigned pending = 0;    ///< commands that may still be carried out, and pending releases
+    bool leaves_key = false; ///< a lease has left the key to its ttl, or it is shared elsewhere
+    protocol::sharers sharing{};
+    unsigned pending = 0; ///< commands that may still be carried out, and pending releases
     std::uint64_t timer = 0;
     time_point armed{};
     duration round_trip{};
@@ -285,8 +290,13 @@ protected:
     std::set<unsigned> holding_;              ///< tenures that were won and are not over
     std::set<unsigned> stays_;                ///< tokens of which something stays until its ttl
     std::map<unsigned, unsigned> tombstones_; ///< with the tokens that they replace
-    std::vector<std::pair<unsigned, access>> offered_; ///< tokens that were left for another
-    std::set<std::uint64_t> issued_;                   ///< fences of writers
+    struct offer {
+        unsigned token;
+        access by;
+        bool shared;
+    };
+    std::vector<offer> offered_;     ///< tokens that were left for another
+    std::set<std::uint64_t> issued_; ///< fences of writers
     std::uint64_t greatest_ = 0, greatest_written_ = 0;
     true_time calm_from_ = 0, stop_at_ = 0;
     unsigned queued_ = 0;

@@ -69,7 +69,8 @@ protected:
         seen_.healed += a.heal.size();
         seen_.raised += a.raise.size();
         send_all(a, its.machine.round_number(), [&](unsigned i, command op, std::uint32_t round) {
-            if (op == command::release && its.adopts) return;
+            auto const stays = its.leaves_key && parts_.loss_leaves_shared;
+            if (op == command::release && (its.adopts || stays)) return;
             submit(t, i, describe(t, op, round));
         });
         auto won = false;
@@ -187,6 +188,7 @@ protected:
             its.last_deadline = its.machine.deadline();
             check_exclusion(t);
         } else {
+            its.sharing.join();
             ++seen_.shared;
             if (its.was_writers) ++seen_.shared_downgraded;
         }
@@ -226,6 +228,9 @@ protected:
             at_lease(a, some(one_in(2) ? duration(hold) : delay_ * 20),
                      [this, &a, ttl = one_in(2) ? ttl_ : 2 * ttl_] { change_ttl(a, ttl); });
         }
+        a.handed.reset();
+        if (!shape_ && !clients_[a.process].foreign && one_in(12))
+            at_lease(a, some(hold), [this, &a] { hand_over(a); });
         at_lease(a, hold, [this, &a] { on_done(a); });
     }
     true_time hold_of_shape(actor const& a) {
@@ -275,9 +280,11 @@ protected:
         auto const t = static_cast<unsigned>(a.tenure);
         auto const p = a.process;
         auto const foreign = clients_[p].foreign;
+        if (!shape_ && !foreign && one_in(12)) hand_over(a);
         end_hold(a);
         std::erase(tenures_[t].leases, &a);
-        !shape_ && !foreign && one_in(8) ? leave(t) : end_lease(t);
+        if (tenures_[t].by == access::read) tenures_[t].sharing.leave();
+        a.handed ? leave(t, *a.handed) : end_lease(t);
         while (std::exchange(clients_[p].unsettled, false)) settle(p);
         // In the same turn, or later.
         if (!shape_ && now() < stop_at_ && one_in(4)) {
@@ -287,18 +294,27 @@ protected:
             rest(a);
         }
     }
-    /// Leaves the key to its ttl, for another process that adopts it.
-    void leave(unsigned t) {
+    /// Takes the token for another process, which will adopt it.
+    void hand_over(actor& a) {
+        auto& its = tenures_[static_cast<unsigned>(a.tenure)];
+        auto after = its.sharing;
+        after.hand_over();
+        a.handed = after.elsewhere() && parts_.tells_shared;
+        if (parts_.stays_shared) its.sharing = after;
+    }
+    /// Leaves the key to its ttl, for that process.
+    void leave(unsigned t, bool shared) {
         auto& its = tenures_[t];
         ++seen_.left;
+        if (shared) ++seen_.left_shared;
         its.leaves_key = true;
+        stays_.insert(its.token);
+        if (its.machine.phase() == tenure_phase::held && !its.machine.fenced())
+            offered_.push_back({its.token, its.by, shared});
         if (its.leases.empty()) leave_key(t);
     }
     void leave_key(unsigned t) {
-        auto& its = tenures_[t];
-        auto const held = its.machine.phase() == tenure_phase::held;
-        stays_.insert(its.token);
-        if (held && !its.machine.fenced()) offered_.emplace_back(its.token, its.by);
+        stays_.insert(tenures_[t].token);
         machine(t).abandon();
         arm(t);
         lose(t);
