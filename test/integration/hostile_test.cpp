@@ -63,6 +63,12 @@ enum class point {
     getrange, // for the holder's name
     extend,
     release,
+    // Of a semaphore with one permit
+    take,
+    take_fenced,
+    peek, // for a waiter
+    extend_permit,
+    release_permit,
     ping,
 };
 
@@ -86,6 +92,11 @@ constexpr std::array busy_points{
     named_point{point::getrange, "GETRANGE"},
     named_point{point::extend, "EVALSHA to extend"},
     named_point{point::release, "EVALSHA to release"},
+    named_point{point::take, "EVALSHA to take a permit"},
+    named_point{point::take_fenced, "EVALSHA to take a permit with a fence"},
+    named_point{point::peek, "EVALSHA to look at permits"},
+    named_point{point::extend_permit, "EVALSHA to extend a permit"},
+    named_point{point::release_permit, "EVALSHA to release a permit"},
 };
 
 bool is_script(command_line const& words, std::string_view keys, std::size_t size) {
@@ -101,8 +112,28 @@ bool is_extension(command_line const& words) {
 bool is_fenced_acquire(command_line const& words) {
     return is_script(words, "2", 9);
 }
+bool is_of_permits(command_line const& words, std::string_view keys, std::size_t size) {
+    return is_script(words, keys, size) && words[4].ends_with(":until");
+}
+bool is_take(command_line const& words) {
+    return is_of_permits(words, "2", 10);
+}
+bool is_fenced_take(command_line const& words) {
+    return is_of_permits(words, "3", 13);
+}
+// The last word is how much of a token it wants to see, or the slot.
+bool is_peek(command_line const& words) {
+    return is_of_permits(words, "2", 8) && words[7] == std::to_string(max_token_size);
+}
+bool is_extension_of_permit(command_line const& words) {
+    return is_of_permits(words, "2", 8) && words[7] == "0";
+}
+bool is_release_of_permit(command_line const& words) {
+    return is_of_permits(words, "2", 6);
+}
 bool is_raise(command_line const& words) {
-    return is_script(words, "2", 8);
+    return (is_script(words, "2", 8) && !words[4].ends_with(":until")) ||
+           is_of_permits(words, "3", 10);
 }
 
 bool is_at(point p, command_line const& words) {
@@ -135,10 +166,24 @@ bool is_at(point p, command_line const& words) {
         return is_extension(words);
     case point::release:
         return is_release(words);
+    case point::take:
+        return is_take(words);
+    case point::take_fenced:
+        return is_fenced_take(words);
+    case point::peek:
+        return is_peek(words);
+    case point::extend_permit:
+        return is_extension_of_permit(words);
+    case point::release_permit:
+        return is_release_of_permit(words);
     case point::ping:
         return is_command(words, "PING");
     }
     return false;
+}
+
+bool is_of_permits(point p) {
+    return p >= point::take && p <= point::release_permit;
 }
 
 bool is_of_probe(point p) {
@@ -147,7 +192,7 @@ bool is_of_probe(point p) {
 // True if the client can work without the answer.
 bool is_informative(point p) {
     return (p >= point::tracking && p <= point::time) ||
-           (p >= point::caching && p <= point::getrange) || p == point::ping;
+           (p >= point::caching && p <= point::getrange) || p == point::peek || p == point::ping;
 }
 
 //
@@ -393,10 +438,27 @@ private:
             if (!tokens_.emplace(words[3], words[5]).second) return resp::null();
             return resp::integer(++counter_);
         }
-        if (is_raise(words)) return resp::integer(holds(words[3], words[5]) ? 1 : 0);
+        if (is_raise(words)) {
+            auto const& token = words[words[2] == "3" ? 6 : 5];
+            return resp::integer(holds(words[3], token) ? 1 : 0);
+        }
         if (is_extension(words)) return resp::integer(holds(words[3], words[4]) ? 1 : 0);
-        if (is_release(words)) {
-            auto const held = holds(words[3], words[4]);
+        if (is_take(words)) {
+            return resp::integer(tokens_.emplace(words[3], words[5]).second ? 0 : taken);
+        }
+        if (is_fenced_take(words)) {
+            if (!tokens_.emplace(words[3], words[6]).second) return resp::integer(taken);
+            return resp::array({resp::integer(0), resp::integer(++counter_)});
+        }
+        if (is_peek(words)) {
+            auto const found = tokens_.find(words[3]);
+            auto const free = found == tokens_.end();
+            return resp::array({resp::integer(free ? 0 : taken),
+                                resp::bulk(free ? "" : found->second), resp::bulk("zset")});
+        }
+        if (is_extension_of_permit(words)) return resp::integer(holds(words[3], words[5]) ? 1 : 0);
+        if (is_release(words) || is_release_of_permit(words)) {
+            auto const held = holds(words[3], words[is_release(words) ? 4 : 5]);
             if (held) {
                 tokens_.erase(words[3]);
                 fake_.push(resp::invalidation(words[3]));
@@ -406,6 +468,9 @@ private:
         if (is_command(words, "EVALSHA")) return resp::error("NOSCRIPT no"); // of the probe
         return resp::error("ERR unknown command '" + words.at(0) + "'");
     }
+
+    /// The answer to a take, if the permit is taken for a minute.
+    static constexpr std::int64_t taken = -3 - 60'000;
 
     bool holds(std::string const& key) const { return tokens_.contains(key); }
     bool holds(std::string const& key, std::string const& token) const {
@@ -491,8 +556,13 @@ client_options options_for(point p, fault const& f, client_options const& hangin
 lock_options lock_options_for(point p) {
     auto o = impatient();
     o.watchdog = false;
-    o.fencing = p == point::fenced;
+    o.fencing = p == point::fenced || p == point::take_fenced;
     return o;
+}
+
+lock lock_for(point p, client const& locks, std::string const& key) {
+    auto const o = lock_options_for(p);
+    return is_of_permits(p) ? locks.make_semaphore(key, 1, o) : locks.make_lock(key, o);
 }
 
 /// Shared by all trials of a test. Trials run concurrently, which the macros of Boost.Test do not
@@ -656,7 +726,7 @@ awaitable<bool> trial::extends(lease& held) {
 awaitable<void> trial::recovers(client const& locks, std::size_t i, std::string key) {
     server_.be_good();
     auto const is_up = [&] { return locks.instances().at(i).state == instance_state::up; };
-    auto const l = co_await hold(locks.make_lock(key, lock_options_for(at_)));
+    auto const l = co_await hold(lock_for(at_, locks, key));
     check(l.held(), "no lock after all");
     check(co_await eventually(is_up), "does not come up again: " + locks.instances().at(i).message);
     check(locks.instances().at(i).message.empty(), "is up with a message");
@@ -679,11 +749,12 @@ awaitable<void> trial::alone() {
 }
 
 awaitable<void> trial::ask_alone(client const& locks) {
-    auto const k = locks.make_lock("k", lock_options_for(at_));
+    auto const k = lock_for(at_, locks, "k");
     auto const asked = [&] { return server_.hits() > 0; };
     switch (at_) {
     case point::caching:
-    case point::pttl: {
+    case point::pttl:
+    case point::peek: {
         server_.give_to_another("k");
         auto const w = wait_for(k);
         check(co_await eventually(asked), "does not ask");
@@ -710,13 +781,15 @@ awaitable<void> trial::ask_alone(client const& locks) {
         check(e == errc::contended || e == error_condition::unavailable, e.what());
         break;
     }
-    case point::extend: {
+    case point::extend:
+    case point::extend_permit: {
         auto held = co_await hold(k);
         auto const r = co_await held.extend(settled);
         if (matters()) check(std::get<0>(r), "says that it was extended");
         break;
     }
-    case point::release: {
+    case point::release:
+    case point::release_permit: {
         auto held = co_await hold(k);
         auto const r = co_await held.release(settled);
         if (matters()) check(!std::get<0>(r).confirmed(), "says that it was released");
@@ -731,7 +804,7 @@ awaitable<void> trial::ask_alone(client const& locks) {
         break;
     default: {
         // A null is a legitimate refusal, after which acquire() would wait.
-        auto const w = fault_.type == '_' ? try_for(k) : wait_for(k);
+        auto const w = fault_.type == '_' && !is_of_permits(at_) ? try_for(k) : wait_for(k);
         auto const ended = [&] { return w->done; };
         check(co_await eventually(ended), "waits for ever");
         auto const& e = w->how;
@@ -759,7 +832,7 @@ awaitable<void> trial::among(std::string first, std::string second) {
     check(co_await eventually(others_are_up), "keeps another instance from coming up");
     auto const asked = [&] { return server_.hits() > 0; };
     co_await take_turns(holder, waiter, name_);
-    if (at_ == point::caching) co_await wait_until_asked(holder, waiter);
+    if (at_ == point::caching || at_ == point::peek) co_await wait_until_asked(holder, waiter);
     for (int i = 0; i < 20 && at_ != point::ping && !asked(); ++i) {
         co_await take_turns(holder, waiter, name_ + std::to_string(i));
     }
@@ -771,8 +844,8 @@ awaitable<void> trial::among(std::string first, std::string second) {
 
 awaitable<trial::contest> trial::begin_contest(client const& holder, client const& waiter,
                                                std::string key) {
-    contest c{.first = holder.make_lock(key, lock_options_for(at_)),
-              .second = waiter.make_lock(key, lock_options_for(at_)),
+    contest c{.first = lock_for(at_, holder, key),
+              .second = lock_for(at_, waiter, key),
               .held = {},
               .next = {}};
     c.held = co_await hold(c.first);

@@ -176,6 +176,13 @@ bool read_slot(partial_answer& p, std::int64_t number) {
     return true;
 }
 
+/// Of a grant. One that was adopted may have a slot beyond the permits of our lock.
+bool read_granted_slot(partial_answer& p, sent_command const& c, std::int64_t number) {
+    auto const asked = c.owner.arguments(c.command);
+    auto const end = std::max<std::int64_t>(asked.permits, asked.slot ? *asked.slot + 1 : 0);
+    return number < end && read_slot(p, number);
+}
+
 void settle(partial_answer& p, verdict v) {
     p.answer.verdict = v;
     p.answer.cause = {};
@@ -197,7 +204,7 @@ void read_grant(partial_answer& p, sent_command const& c, element const& e) {
         if (number && read_time(p, *number)) {
             p.answer.verdict = verdict::no;
             p.answer.push_follows = p.tracked && c.trusts_pushes;
-        } else if (number && !c.fenced && read_slot(p, *number)) {
+        } else if (number && !c.fenced && read_granted_slot(p, c, *number)) {
             p.answer.verdict = verdict::yes;
         } else {
             read_nonsense(p);
@@ -208,7 +215,7 @@ void read_grant(partial_answer& p, sent_command const& c, element const& e) {
     }
     auto const part = p.parts++;
     auto const number = whole(e);
-    if (part == 0 && e.depth == 1 && number && read_slot(p, *number)) return;
+    if (part == 0 && e.depth == 1 && number && read_granted_slot(p, c, *number)) return;
     auto const count = static_cast<std::uint64_t>(std::max<std::int64_t>(number.value_or(0), 0));
     if (part == 1 && e.depth == 1 && protocol::is_fence_count(count) && count > 0) {
         p.answer.number = count;

@@ -71,11 +71,14 @@ words words_of(command c, wording w, command_args const& a, lock_kind const& kin
 
 class lock final : public reply_handler {
 public:
-    explicit lock(bool fenced)
-        : fenced_(fenced) {}
+    explicit lock(bool fenced, std::optional<std::uint16_t> slot)
+        : fenced_(fenced)
+        , slot_(slot) {}
     lock_kind const& kind() const noexcept override { return permit_key; }
     command_args arguments(command) const noexcept override {
-        return fenced_ ? fenced_workers() : workers();
+        auto a = fenced_ ? fenced_workers() : workers();
+        a.slot = slot_;
+        return a;
     }
     bool still_wants(command) const noexcept override { return true; }
     void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
@@ -83,6 +86,7 @@ public:
 private:
     void recycle() noexcept override {}
     bool fenced_;
+    std::optional<std::uint16_t> slot_;
 };
 
 element number(std::string_view text) {
@@ -103,9 +107,10 @@ element text_part(std::string_view text) {
 
 class replies {
 public:
-    /// Each element of depth 0 begins the next reply.
-    replies(command c, std::vector<element> const& all, bool fenced = false, wording w = {})
-        : lock_(fenced) {
+    /// Each element of depth 0 begins the next reply. `slot`: that the tenure has already.
+    replies(command c, std::vector<element> const& all, bool fenced = false, wording w = {},
+            std::optional<std::uint16_t> slot = {})
+        : lock_(fenced, slot) {
         auto left = static_cast<unsigned>(std::ranges::count(all, std::size_t{0}, &element::depth));
         BOOST_REQUIRE(left == permit_key.replies(c, w.tracked));
         for (auto const& e : all) {
@@ -309,7 +314,7 @@ BOOST_AUTO_TEST_CASE(no_two_keys_share_a_name_beside_them) {
 
 BOOST_AUTO_TEST_CASE(a_grant) {
     for (auto const c : takes) {
-        for (auto const slot : {0U, 7U, holdfast::max_permits - 1}) {
+        for (auto const slot : {0U, 7U, 9U}) {
             auto const text = std::to_string(slot);
             replies const plain(c, {number(text)});
             BOOST_TEST((plain->verdict == verdict::yes));
@@ -329,6 +334,18 @@ BOOST_AUTO_TEST_CASE(a_grant) {
     replies const fenced(command::contend, {ok, array, part("3"), part("9")}, true, tracked);
     BOOST_TEST((fenced->verdict == verdict::yes));
     BOOST_TEST(fenced->number == 9U);
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_beyond_the_permits_is_nonsense) {
+    for (auto const c : takes) {
+        for (std::string_view const slot : {"10", "4095", "9223372036854775807"}) {
+            BOOST_TEST(replies(c, {number(slot)}).is_nonsense());
+            BOOST_TEST(replies(c, {array, part(slot), part("9")}, true).is_nonsense());
+        }
+        // One that was adopted.
+        BOOST_TEST(replies(c, {number("12")}, false, {}, 12)->slot == 12U);
+        BOOST_TEST(replies(c, {number("13")}, false, {}, 12).is_nonsense());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_tells_the_time_and_that_a_push_follows) {
