@@ -2,14 +2,17 @@
 #ifndef HOLDFAST_TEST_CAMPAIGN_CAMPAIGN_RUN_HPP
 #define HOLDFAST_TEST_CAMPAIGN_CAMPAIGN_RUN_HPP
 
+#include "campaign/client_group.hpp"
 #include "campaign/judge.hpp"
+#include "campaign/lines.hpp"
+#include "campaign/picture.hpp"
 #include "campaign/results.hpp"
-#include "campaign/worker.hpp"
 #include "support/cluster_group.hpp"
 #include "support/cluster_repair.hpp"
 #include "support/redis_cli.hpp"
 #include "support/sentinel_group.hpp"
 #include "support/server.hpp"
+#include "support/swept_folder.hpp"
 #include "support/text.hpp"
 #include "support/wait.hpp"
 
@@ -20,6 +23,7 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <set>
@@ -53,10 +57,10 @@ public:
 
     /// So many servers, each an instance. Two of their faults may come one soon after the other.
     void add_servers(std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
-            auto& s = *singles_.emplace_back(std::make_unique<server>());
-            addresses_.emplace_back(s.url());
-        }
+        server_options options;
+        options.shiftable_clock = true;
+        for (std::size_t i = 0; i < count; ++i)
+            lines_.add(*singles_.emplace_back(std::make_unique<server>(options)));
         faults_.push_back({"server: freeze and thaw", [this] { freeze(any_server()); }});
         faults_.push_back({"server: kill and start empty", [this] {
                                auto& s = any_server();
@@ -73,6 +77,12 @@ public:
         command_fault("server: clients are paused", {"CLIENT", "PAUSE", "900", "ALL"});
         command_fault("server: all keys are deleted", {"FLUSHALL"});
         command_fault("server: databases are swapped", {"SWAPDB", "0", "1"}, unannounced);
+        faults_.push_back({"server: the clock jumps", [this] {
+                               windows_.push_back(window_of(unannounced));
+                               any_server().shift_clock(
+                                   milliseconds(draw(2) == 0 ? 5'000 : -5'000));
+                           }});
+        add_lines();
         setting_fault("server: no memory is left", "maxmemory", "1", "0");
         setting_fault("server: no further clients", "maxclients", "1", "10000");
         setting_fault("server: no key can be tracked", "tracking-table-max-keys", "1", "1000000");
@@ -80,7 +90,7 @@ public:
 
     void add_sentinel() {
         sentinel_ = std::make_unique<sentinel_group>();
-        addresses_.emplace_back(sentinel_->url());
+        instances_.push_back(sentinel_->url());
         auto& g = *sentinel_;
         add("sentinel: kill of the primary", [&g] {
             auto const before = g.majority();
@@ -130,7 +140,7 @@ public:
 
     void add_cluster() {
         cluster_ = std::make_unique<cluster_group>();
-        addresses_.emplace_back(cluster_->url());
+        instances_.push_back(cluster_->url());
         auto& c = *cluster_;
         add("cluster: kill of a primary", [this, &c] {
             auto const slot = any_slot();
@@ -203,52 +213,85 @@ public:
         if (faults_.empty()) throw std::invalid_argument("--faults: there are none of that name");
     }
 
-    /// True if nothing was wrong.
-    bool run(std::chrono::seconds length, plan p) {
-        record results(p.judges_times);
+    /// The faults of the client processes.
+    void add_clients() {
+        faults_.push_back({"client: kill", [this] { clients_->kill(draw(clients_->size())); }});
+        faults_.push_back({"client: freeze and thaw", [this] {
+                               auto const i = draw(clients_->size());
+                               clients_->freeze(i);
+                               pause(2'500);
+                               clients_->thaw(i);
+                           }});
+    }
+
+    /// True if nothing was wrong. `program`: this one.
+    /// `drawing`: the file for a picture, or nothing.
+    bool run(std::string const& program, std::chrono::seconds length, plan p,
+             std::string const& drawing) {
+        record results;
+        results_ = &results;
         if (cluster_)
             for (std::string const kind : {"plain", "fenced", "fair"})
                 p.moving_keys.push_back(migrating_key(kind));
-        std::vector<std::unique_ptr<worker>> workers;
-        for (int i = 0; i < 3; ++i)
-            workers.push_back(std::make_unique<worker>(
-                addresses_, p, static_cast<unsigned>(random_()), judge_, results));
-        results_ = &results;
-        auto const end = clock_type::now() + length;
-        auto last = clock_type::now(); // the end of the last fault that was carried out
-        fault_counts faults;
-        for (auto const& each : faults_) faults[each.name] = {};
-        while (clock_type::now() < end) {
-            auto const& next = faults_[draw(faults_.size())];
-            results.say(next.name);
-            try {
-                next.happens();
-                ++faults[next.name].happened;
-                note_calm(last);
-                last = clock_type::now();
-            } catch (std::exception const& e) {
-                ++faults[next.name].failed;
-                results.say(std::string("  not carried out: ") + e.what());
-                if (note_calm(last)) last = clock_type::now(); // each minute is a finding
-            }
-            pause(2'000);
+        std::vector<plan> plans;
+        for (std::size_t i = 0; i < lines_.clients(); ++i) {
+            plans.push_back(p);
+            plans.back().instances = lines_.instances(i);
+            std::ranges::copy(instances_, std::back_inserter(plans.back().instances));
         }
+        swept_folder const histories;
+        auto const seed = static_cast<unsigned>(random_() % 1'000'000'000 + 1);
+        client_group clients(program, plans, histories.path(), seed);
+        clients_ = &clients;
+        auto const faults = carry_out(length);
         try {
             settle();
         } catch (std::exception const& e) {
             results.wrong(std::string("the servers did not settle after the last fault: ") +
                           e.what());
         }
-        auto const before = results.grants();
-        if (!wait_until([&] { return results.grants() > before + 50; }, 60s))
-            results.wrong("no grants after the last fault");
-        for (auto const& each : workers) each->stop();
+        auto const settled = at(clock_type::now());
+        auto const goes_on = [&] {
+            auto const all = clients.so_far();
+            return std::ranges::count_if(all.granted, [&](moment t) { return t > settled; }) > 50;
+        };
+        if (!wait_until(goes_on, 60s, 1s)) results.wrong("no grants after the last fault");
+        clients.stop(results);
+        auto const all = clients.so_far();
+        for (auto const& each : all.findings) results.wrong(each);
+        if (!drawing.empty()) picture(all, times_).write(drawing);
+        judge judges(windows_);
+        for (auto const& each : judges.findings(all.claims)) results.wrong(each);
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n";
-        std::cout << "granted in windows: " << judge_.in_windows() << '\n';
-        return results.summarize(faults, lost_keys_);
+        std::cout << "granted in windows: " << judges.in_windows() << '\n';
+        return results.summarize(all, faults, lost_keys_);
     }
 
 private:
+    fault_counts carry_out(std::chrono::seconds length) {
+        auto const end = clock_type::now() + length;
+        auto last = clock_type::now(); // the end of the last fault that was carried out
+        fault_counts faults;
+        for (auto const& each : faults_) faults[each.name] = {};
+        while (clock_type::now() < end) {
+            auto const& next = faults_[draw(faults_.size())];
+            results_->say(next.name);
+            auto const began = at(clock_type::now());
+            try {
+                next.happens();
+                ++faults[next.name].happened;
+                times_.push_back({next.name, began, at(clock_type::now())});
+                note_calm(last);
+                last = clock_type::now();
+            } catch (std::exception const& e) {
+                ++faults[next.name].failed;
+                results_->say(std::string("  not carried out: ") + e.what());
+                if (note_calm(last)) last = clock_type::now(); // each minute is a finding
+            }
+            pause(2'000);
+        }
+        return faults;
+    }
     void add(std::string name, std::function<void()> happens) {
         faults_.push_back({std::move(name), [this, happens = std::move(happens)] {
                                settle();
@@ -375,10 +418,43 @@ private:
         s.thaw();
     }
     server& any_server() { return *singles_[draw(singles_.size())]; }
-    /// `window`: of the judge.
-    void command_fault(std::string name, command_line words, milliseconds window = 0ms) {
-        faults_.push_back({std::move(name), [this, words = std::move(words), window] {
-                               judge_.opens_window(window);
+    static window window_of(milliseconds length) {
+        auto const now = clock_type::now();
+        return {at(now), at(now + length)};
+    }
+    /// Those of the lines between a client and some servers. What a client sent before it gave up
+    /// may come later.
+    void add_lines() {
+        line_fault("line: commands come late", &proxy::hold_requests, &proxy::resume);
+        line_fault("line: replies come late", &proxy::hold_replies, &proxy::resume);
+        line_fault("line: replies are lost", &proxy::hold_replies, [](proxy& p) {
+            p.cut(proxy::cut_kind::reset);
+            p.resume();
+        });
+        line_fault("line: a client is cut off", &proxy::down, &proxy::up);
+        line_fault(
+            "line: slow", [](proxy& p) { p.delay_replies(300ms); },
+            [](proxy& p) { p.delay_replies(0ms); });
+        line_fault(
+            "line: pushes are lost", [](proxy& p) { p.swallow_pushes(); },
+            [](proxy& p) { p.swallow_pushes(false); });
+    }
+    template <class Begin, class End>
+    void line_fault(std::string name, Begin begin, End end) {
+        faults_.push_back(
+            {std::move(name), [this, begin, end] {
+                 auto const client = draw(lines_.clients());
+                 auto const first = draw(lines_.servers());
+                 auto const count = 1 + draw(lines_.servers());
+                 lines_.each(client, first, count, [&](proxy& p) { std::invoke(begin, p); });
+                 pause(2'500);
+                 lines_.each(client, first, count, [&](proxy& p) { std::invoke(end, p); });
+             }});
+    }
+    /// `length`: of the window after it, in which two may have a lock.
+    void command_fault(std::string name, command_line words, milliseconds length = 0ms) {
+        faults_.push_back({std::move(name), [this, words = std::move(words), length] {
+                               if (length > 0ms) windows_.push_back(window_of(length));
                                auto const said = redis_cli(any_server()).command(words);
                                if (said.is_error()) throw std::runtime_error(said.error());
                            }});
@@ -411,14 +487,18 @@ private:
     static constexpr std::size_t all_keys = ~std::size_t{0};
 
     std::mt19937 random_;
-    judge judge_;
-    record* results_ = nullptr; // of run()
+    // Of run():
+    record* results_ = nullptr;
+    client_group* clients_ = nullptr;
+    std::vector<window> windows_;
+    std::vector<fault_time> times_;
     std::size_t lost_keys_ = 0;
     milliseconds longest_calm_{0};
     std::vector<std::unique_ptr<server>> singles_;
     std::unique_ptr<sentinel_group> sentinel_;
     std::unique_ptr<cluster_group> cluster_;
-    std::vector<address> addresses_;
+    client_lines lines_{3};
+    std::vector<std::string> instances_; ///< beside those behind the lines
     std::vector<fault> faults_;
 };
 

@@ -1,123 +1,156 @@
-// Looks for leases that must not be held at the same time, and for fences that do not grow. It
-// knows locks, readers and writers, and permits; a lock on several keys is a claim for each key.
+// Looks for leases that were held at the same time and must not, and for fences that do not grow.
+// It knows locks, readers and writers, and permits; a lock on several keys is a claim for each key.
 //
 // doc/guarantees.md names faults after which mutual exclusion may fail for a while. A lease that
 // was granted in such a window counts for nothing.
+//
+// Fences are those of an object with one call, "the next fence". A history of such an object is
+// linearizable if and only if no call has a smaller fence than one that ended before it began: the
+// fences themselves are the order.
 #ifndef HOLDFAST_TEST_CAMPAIGN_JUDGE_HPP
 #define HOLDFAST_TEST_CAMPAIGN_JUDGE_HPP
 
 #include <holdfast/options.hpp>
 
+#include "campaign/history.hpp"
+
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
-#include <list>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace holdfast::campaign {
 
-/// A lease, on one key.
-struct claim {
-    std::string key;
-    lock_access how = lock_access::exclusive;
-    unsigned slot = 0;       ///< of a permit
-    unsigned permits = 0;    ///< of the semaphore
-    std::uint64_t fence = 0; ///< 0: none
-    /// Asked at any time until the claim ends. A lease that is over stays so.
-    std::function<bool()> held{};
-    bool in_window = false; ///< set by the judge
+/// From the first moment on, and before the second.
+struct window {
+    moment from, to;
 };
 
-/// From any thread.
 class judge {
 public:
-    using ticket = std::list<claim>::iterator;
-    using time_point = std::chrono::steady_clock::time_point;
+    explicit judge(std::vector<window> windows = {})
+        : windows_(std::move(windows)) {}
 
-    explicit judge(std::function<time_point()> clock = std::chrono::steady_clock::now)
-        : clock_(std::move(clock)) {}
-
-    /// Before a fault after which the guarantees allow two holders for so long.
-    void opens_window(std::chrono::milliseconds length) {
-        std::lock_guard const lock(mutex_);
-        window_ = std::max(window_, clock_() + length);
-    }
-    /// Leases that were granted in a window.
-    std::uint64_t in_windows() const {
-        std::lock_guard const lock(mutex_);
-        return in_windows_;
-    }
-
-    /// A lease was granted. `findings`: what is wrong with it.
-    ticket begins(claim c, std::vector<std::string>& findings) {
-        std::lock_guard const lock(mutex_);
-        auto& here = keys_[c.key];
-        c.in_window = clock_() < window_;
-        in_windows_ += c.in_window ? 1 : 0;
-        std::size_t permits = 1;
-        for (auto const& other : here.claims) {
-            if (c.in_window || other.in_window) continue;
-            auto const both = other.how == lock_access::permit && c.how == lock_access::permit;
-            auto const apart = both && other.slot != c.slot;
-            if (!apart && !conflict(other, c)) continue;
-            // What is held after the check of the other was held then.
-            if (!other.held() || !c.held()) continue;
-            if (!apart) findings.push_back("two have " + name_of(c));
-            if (both) ++permits;
+    /// What is wrong with these leases.
+    std::vector<std::string> findings(std::vector<claim> const& all) {
+        found_.clear();
+        in_windows_ = 0;
+        std::map<std::string, std::vector<claim>> by_key;
+        for (auto const& c : all) {
+            if (is_in_window(c.begins)) {
+                ++in_windows_;
+            } else if (c.reads && *c.reads < c.ends) {
+                auto writes = c, reads = c;
+                writes.ends = reads.begins = *c.reads;
+                reads.how = lock_access::read;
+                reads.fence = 0; // it is the writer's
+                by_key[c.key].push_back(writes);
+                by_key[c.key].push_back(reads);
+            } else {
+                by_key[c.key].push_back(c);
+            }
         }
-        if (c.how == lock_access::permit && permits > c.permits)
-            findings.push_back(std::to_string(permits) + " have one of " +
-                               std::to_string(c.permits) + " permits of " + c.key);
-        if (c.fence != 0 && c.held()) check_fence(here, c, findings);
-        here.claims.push_back(std::move(c));
-        return std::prev(here.claims.end());
+        for (auto& [key, claims] : by_key) {
+            std::ranges::stable_sort(claims, {}, &claim::begins);
+            look_for_two(claims);
+            look_at_fences(claims);
+        }
+        return std::move(found_);
     }
-    /// Before a writer lets readers in.
-    void becomes_reader(ticket t) {
-        std::lock_guard const lock(mutex_);
-        t->how = lock_access::read;
-    }
-    /// Before it is released.
-    void ends(ticket t) {
-        std::lock_guard const lock(mutex_);
-        keys_[t->key].claims.erase(t);
-    }
+    /// Claims of the last history that were granted in a window.
+    std::uint64_t in_windows() const { return in_windows_; }
 
 private:
-    struct entry {
-        std::list<claim> claims;
-        std::uint64_t written = 0, greatest = 0;   ///< fences
-        std::map<unsigned, std::uint64_t> slots{}; ///< the greatest fence of each
-    };
+    bool is_in_window(moment t) const {
+        return std::ranges::any_of(windows_,
+                                   [&](window const& w) { return t >= w.from && t < w.to; });
+    }
 
+    /// `claims`: of one key, in the order of their beginnings.
+    void look_for_two(std::vector<claim> const& claims) {
+        std::vector<claim const*> held;
+        for (auto const& c : claims) {
+            std::erase_if(held, [&](claim const* other) { return other->ends <= c.begins; });
+            std::size_t permits = 1;
+            for (auto const* const other : held) {
+                auto const both = other->how == lock_access::permit && c.how == lock_access::permit;
+                if (both ? other->slot == c.slot : conflict(*other, c))
+                    tell("two have ", c, *other);
+                if (both) ++permits;
+            }
+            if (c.how == lock_access::permit && permits > c.permits) {
+                found_.push_back(std::to_string(permits) + " have one of " +
+                                 std::to_string(c.permits) + " permits of " + c.key);
+            }
+            held.push_back(&c);
+        }
+    }
     static bool conflict(claim const& a, claim const& b) {
         return a.how != lock_access::read || b.how != lock_access::read;
     }
+
+    /// The greatest fence of those whose time is before another.
+    class fences_by_time {
+    public:
+        fences_by_time(std::vector<claim const*> const& all, moment claim::*time) {
+            for (auto const* const c : all) fences_.emplace_back(c->*time, c->fence);
+            std::ranges::sort(fences_);
+            for (std::size_t i = 1; i < fences_.size(); ++i)
+                fences_[i].second = std::max(fences_[i].second, fences_[i - 1].second);
+        }
+        std::uint64_t greatest_before(moment t) const {
+            auto const end = std::ranges::lower_bound(fences_, std::pair(t, std::uint64_t{0}));
+            return end == fences_.begin() ? 0 : std::prev(end)->second;
+        }
+
+    private:
+        std::vector<std::pair<moment, std::uint64_t>> fences_;
+    };
+    /// Those that were given before a call, or to a lease that had ended before.
+    struct earlier_fences {
+        explicit earlier_fences(std::vector<claim const*> const& all)
+            : given(all, &claim::begins)
+            , ended(all, &claim::ends) {}
+        std::uint64_t greatest(claim const& c) const {
+            return std::max(given.greatest_before(c.asked), ended.greatest_before(c.begins));
+        }
+        fences_by_time given, ended;
+    };
+    void look_at_fences(std::vector<claim> const& claims) {
+        std::map<unsigned, std::vector<claim const*>> by_slot;
+        for (auto const& c : claims)
+            if (c.fence != 0) by_slot[c.how == lock_access::permit ? c.slot : 0].push_back(&c);
+        for (auto const& [slot, all] : by_slot) {
+            std::vector<claim const*> written;
+            std::ranges::copy_if(all, std::back_inserter(written),
+                                 [](claim const* c) { return c->how != lock_access::read; });
+            earlier_fences const any(all), writers(written);
+            for (auto const* const c : all) {
+                auto const reads = c->how == lock_access::read;
+                auto const before = (reads ? writers : any).greatest(*c);
+                auto const may_be_equal = reads || c->adopted;
+                if (may_be_equal ? c->fence < before : c->fence <= before)
+                    found_.push_back("the fence " + std::to_string(c->fence) + " of " +
+                                     name_of(*c) + " follows " + std::to_string(before));
+            }
+        }
+    }
+
     static std::string name_of(claim const& c) {
         return c.how == lock_access::permit ? "the slot " + std::to_string(c.slot) + " of " + c.key
                                             : "the key " + c.key;
     }
-    /// A reader's fence is at least that of each writer before, and may be that of other readers.
-    static void check_fence(entry& here, claim const& c, std::vector<std::string>& findings) {
-        auto& before = c.how == lock_access::permit ? here.slots[c.slot] : here.greatest;
-        auto const reads = c.how == lock_access::read;
-        if (!c.in_window && (reads ? c.fence < here.written : c.fence <= before))
-            findings.push_back("the fence of " + name_of(c) + " did not grow");
-        before = std::max(before, c.fence);
-        if (!reads) here.written = std::max(here.written, c.fence);
+    void tell(std::string const& what, claim const& c, claim const& other) {
+        auto const both = std::min(c.ends, other.ends) - c.begins;
+        found_.push_back(what + name_of(c) + " for " + std::to_string(both.count()) + " us");
     }
 
-    std::function<time_point()> const clock_;
-    mutable std::mutex mutex_;
-    std::map<std::string, entry> keys_;
-    time_point window_{};
+    std::vector<window> windows_;
+    std::vector<std::string> found_;
     std::uint64_t in_windows_ = 0;
 };
 

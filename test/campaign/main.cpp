@@ -1,10 +1,11 @@
-// A fault campaign: clients take locks of every kind by every call while servers die, hang,
-// restart, fail over and move slots. A judge looks for two holders and for fences that do not grow,
-// and each call is held against the bound that its header documents.
+// A fault campaign: client processes take locks of every kind by every call, and hand leases to
+// each other, while servers die, hang, restart, fail over and move slots, and clients are killed
+// and stand still. Each client writes down what it holds. A judge looks for two holders and for
+// fences that do not grow, and each call is held against the bound that its header documents.
 //
 //   campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST]
 //            [--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts]
-//            [--times judged | told]
+//            [--times judged | told] [--picture FILE]
 //
 // `server1` and `server5` are so many servers, `sentinel3` is a primary that three sentinels watch,
 // and `mixed` is a list of three instances: a server, a primary behind Sentinel, and a Cluster. The
@@ -19,12 +20,14 @@
 //              holders must be found: the exit status is 0 only if something was. The durations of
 //              calls are told, and none is wrong.
 // --times told The same durations alone, for a machine with other work.
+// --picture    Draws who held what, and the faults, as SVG.
 //
 // Before each fault the servers are repaired as an operator would do it, so that one fault that
 // went wrong does not end the campaign. A fault that throws counts as not carried out. The program
 // prints each fault, each repair and each finding with its time, then the number of faults of each
 // kind, and a line of results. Its exit status is 0 if nothing was wrong.
 #include "campaign/campaign_run.hpp"
+#include "campaign/driver.hpp"
 
 #include <chrono>
 #include <exception>
@@ -49,16 +52,8 @@ unsigned number(std::string_view option, std::string const& text) {
     return static_cast<unsigned>(n);
 }
 
-std::vector<std::string> words(std::string const& list) {
-    std::vector<std::string> all;
-    std::istringstream in(list);
-    for (std::string each; std::getline(in, each, ',');)
-        if (!each.empty()) all.push_back(each);
-    return all;
-}
-
 struct settings {
-    std::string deployment;
+    std::string deployment, picture;
     unsigned seconds = 20, seed = 1;
     std::vector<std::string> faults;
     plan clients{.kinds = {"lock", "multi", "read-write", "semaphore"}};
@@ -73,6 +68,8 @@ settings parse(std::vector<std::string> const& arguments) {
         auto const& value = arguments[i + 1];
         if (option == "--deployment") {
             s.deployment = value;
+        } else if (option == "--picture") {
+            s.picture = value;
         } else if (option == "--minutes") {
             s.seconds = 60 * number(option, value);
         } else if (option == "--seconds") {
@@ -106,18 +103,29 @@ void set_up(campaign_run& all, std::string const& deployment) {
         throw std::invalid_argument("usage: campaign --deployment server1 | server5 | sentinel3 | "
                                     "cluster | mixed [--kinds LIST] [--minutes N | --seconds N] "
                                     "[--seed N] [--faults LIST] [--without-guard restarts] "
-                                    "[--times judged | told]");
+                                    "[--times judged | told] [--picture FILE]");
     auto const mixed = deployment == "mixed";
     if (mixed || deployment == "server1") all.add_servers(1);
     if (deployment == "server5") all.add_servers(5);
     if (mixed || deployment == "sentinel3") all.add_sentinel();
     if (mixed || deployment == "cluster") all.add_cluster();
+    all.add_clients();
+}
+
+/// A client of a campaign: `--driver SEED HISTORY` and the words of the plan.
+int drive(std::vector<std::string> const& arguments) {
+    driver client(plan::of({arguments.begin() + 3, arguments.end()}),
+                  number(arguments.at(0), arguments.at(1)), arguments.at(2));
+    client.run();
+    return 0;
 }
 
 } // namespace
 
 int main(int count, char** arguments) {
     try {
+        if (count > 3 && std::string_view(arguments[1]) == "--driver")
+            return drive({arguments + 1, arguments + count});
         auto const s = parse({arguments + 1, arguments + count});
         campaign_run all(s.seed);
         set_up(all, s.deployment);
@@ -126,7 +134,8 @@ int main(int count, char** arguments) {
             return 0;
         }
         if (!s.faults.empty()) all.choose(s.faults);
-        auto const right = all.run(std::chrono::seconds(s.seconds), s.clients);
+        auto const right =
+            all.run(arguments[0], std::chrono::seconds(s.seconds), s.clients, s.picture);
         return right == s.clients.guards_restarts ? 0 : 1;
     } catch (std::exception const& e) {
         std::cerr << "campaign: " << e.what() << '\n';

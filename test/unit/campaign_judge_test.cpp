@@ -1,10 +1,15 @@
-// The judge of fault campaigns finds what is wrong in histories that are.
+// The judge of fault campaigns finds what is wrong in histories that are, also in those of
+// processes that were killed.
+#include "campaign/history.hpp"
 #include "campaign/judge.hpp"
+#include "support/swept_folder.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -12,30 +17,46 @@ namespace {
 
 using namespace holdfast;
 using campaign::claim;
+using campaign::history;
 using campaign::judge;
+using campaign::moment;
 using namespace std::chrono_literals;
-
-/// A history of leases that are all held until they end.
-struct history {
-    judge::ticket begins(lock_access how, std::uint64_t fence = 0, unsigned slot = 0) {
-        return begins(claim{.key = "k", .how = how, .slot = slot, .fence = fence});
-    }
-    judge::ticket begins(claim c) {
-        c.permits = 2;
-        if (!c.held) c.held = [] { return true; };
-        return judges.begins(c, findings);
-    }
-    judge::time_point now{};
-    judge judges{[this] { return now; }};
-    std::vector<std::string> findings;
-};
+using findings = std::vector<std::string>;
 
 constexpr auto exclusive = lock_access::exclusive, reading = lock_access::read,
                writing = lock_access::write, permit = lock_access::permit;
 
-void wrong(history const& h, std::string const& finding) {
-    BOOST_REQUIRE(h.findings.size() == 1U);
-    BOOST_TEST(h.findings[0] == finding);
+/// Asked for when it begins.
+claim held(lock_access how, int from, int to, std::uint64_t fence = 0, unsigned slot = 0) {
+    return {.key = "k",
+            .how = how,
+            .slot = slot,
+            .permits = 2,
+            .fence = fence,
+            .asked = moment(from),
+            .begins = moment(from),
+            .ends = moment(to)};
+}
+
+findings of(std::vector<claim> const& all) {
+    return judge().findings(all);
+}
+
+void right(std::vector<claim> const& all) {
+    auto const found = of(all);
+    BOOST_TEST(found.empty(), (found.empty() ? "" : found.front()));
+}
+void wrong(std::vector<claim> const& all, std::string const& finding) {
+    auto const found = of(all);
+    BOOST_REQUIRE(found.size() == 1U);
+    BOOST_TEST(found[0] == finding);
+}
+
+history read(std::string const& text) {
+    test::swept_folder const folder;
+    history h;
+    h.read(folder.write("history", text));
+    return h;
 }
 
 } // namespace
@@ -46,109 +67,135 @@ BOOST_AUTO_TEST_CASE(two_holders_of_a_key_are_found) {
     for (auto const first : {exclusive, writing, reading, permit}) {
         for (auto const second : {exclusive, writing, reading, permit}) {
             if (first == second && (first == reading || first == permit)) continue;
-            history h;
-            h.begins(first);
-            h.begins(second);
-            BOOST_TEST(h.findings.size() == 1U);
+            BOOST_TEST(of({held(first, 10, 20), held(second, 15, 30)}).size() == 1U);
+            BOOST_TEST(of({held(first, 10, 20), held(second, 12, 18)}).size() == 1U);
+            BOOST_TEST(of({held(second, 10, 10), held(first, 5, 20)}).size() == 1U);
         }
     }
+    wrong({held(exclusive, 10, 20), held(exclusive, 13, 30)}, "two have the key k for 7 us");
 }
 
 BOOST_AUTO_TEST_CASE(one_after_the_other_is_right) {
-    history h;
-    h.judges.ends(h.begins(exclusive, 1));
-    auto const reader = h.begins(reading, 1);
-    h.judges.ends(h.begins(reading, 1));
-    h.judges.ends(reader);
-    h.judges.ends(h.begins(writing, 2));
-    h.begins(reading, 2);
-    BOOST_TEST(h.findings.empty());
-}
-
-BOOST_AUTO_TEST_CASE(a_lease_that_is_over_is_no_holder) {
-    history h;
-    h.begins({.key = "k", .held = [] { return false; }});
-    h.begins(exclusive);
-    h.begins({.key = "k", .fence = 0, .held = [] { return false; }});
-    BOOST_TEST(h.findings.empty());
+    right({held(writing, 10, 20, 1), held(reading, 20, 30, 1), held(reading, 25, 40, 1),
+           held(writing, 40, 50, 2), held(reading, 51, 60, 2)});
+    right({held(exclusive, 30, 40, 2), held(exclusive, 10, 30, 1)});
 }
 
 BOOST_AUTO_TEST_CASE(keys_are_told_apart) {
-    history h;
-    h.begins(claim{.key = "k", .fence = 7});
-    h.begins(claim{.key = "other", .fence = 3});
-    BOOST_TEST(h.findings.empty());
+    auto other = held(exclusive, 10, 20, 3);
+    other.key = "other";
+    right({held(exclusive, 10, 20, 7), other});
 }
 
 BOOST_AUTO_TEST_CASE(two_holders_of_a_slot_are_found) {
-    history h;
-    h.begins(permit, 0, 1);
-    h.begins(permit, 0, 0);
-    BOOST_TEST(h.findings.empty());
-    h.judges.ends(h.begins(permit, 0, 1));
-    BOOST_TEST(h.findings.front() == "two have the slot 1 of k");
+    right({held(permit, 10, 20, 0, 1), held(permit, 10, 20, 0, 0), held(permit, 20, 30, 0, 1)});
+    wrong({held(permit, 10, 20, 0, 1), held(permit, 19, 30, 0, 1)},
+          "two have the slot 1 of k for 1 us");
 }
 
 BOOST_AUTO_TEST_CASE(too_many_holders_of_permits_are_found) {
-    history h;
-    h.begins(permit, 0, 0);
-    h.begins(permit, 0, 1);
-    h.begins(permit, 0, 2);
-    wrong(h, "3 have one of 2 permits of k");
+    wrong({held(permit, 10, 20, 0, 0), held(permit, 11, 20, 0, 1), held(permit, 12, 20, 0, 2)},
+          "3 have one of 2 permits of k");
 }
 
 BOOST_AUTO_TEST_CASE(a_writer_that_reads_lets_readers_in) {
-    history h;
-    auto const writer = h.begins(writing, 5);
-    h.judges.becomes_reader(writer);
-    h.begins(reading, 5);
-    BOOST_TEST(h.findings.empty());
-    h.begins(writing, 6);
-    BOOST_TEST(h.findings.size() == 2U);
+    auto writer = held(writing, 10, 30, 5);
+    writer.reads = moment(20);
+    right({writer, held(reading, 20, 40, 5)});
+    wrong({writer, held(reading, 19, 40, 5)}, "two have the key k for 1 us");
+    wrong({writer, held(writing, 25, 40, 6)}, "two have the key k for 5 us");
 }
 
 BOOST_AUTO_TEST_CASE(a_fence_that_does_not_grow_is_found) {
     for (auto const how : {exclusive, writing, permit}) {
-        history h;
-        h.judges.ends(h.begins(how, 2));
-        h.judges.ends(h.begins(how, 2));
-        BOOST_TEST(h.findings.size() == 1U);
+        auto const found = of({held(how, 10, 20, 2), held(how, 21, 30, 2)});
+        BOOST_TEST(found.size() == 1U);
     }
-    history h;
-    h.judges.ends(h.begins(writing, 2));
-    h.judges.ends(h.begins(reading, 1));
-    wrong(h, "the fence of the key k did not grow");
+    wrong({held(writing, 10, 20, 2), held(reading, 21, 30, 1)},
+          "the fence 1 of the key k follows 2");
+    right({held(writing, 10, 20, 2), held(reading, 21, 30, 2)});
+    wrong({held(reading, 10, 20, 4), held(writing, 21, 30, 4)},
+          "the fence 4 of the key k follows 4");
 }
 
-BOOST_AUTO_TEST_CASE(a_writer_needs_a_greater_fence_than_readers_before) {
-    history h;
-    h.judges.ends(h.begins(reading, 4));
-    h.judges.ends(h.begins(writing, 4));
-    wrong(h, "the fence of the key k did not grow");
+// The holder before was told late that its lease had ended.
+BOOST_AUTO_TEST_CASE(a_fence_counts_from_its_grant_on_for_those_who_ask_later) {
+    auto lost = held(reading, 10, 12, 9);
+    auto late = held(writing, 30, 40, 8);
+    late.asked = moment(11);
+    wrong({lost, late}, "the fence 8 of the key k follows 9");
+    // Both were asked for before one of them was given.
+    auto first = held(permit, 10, 20, 9, 1), second = held(permit, 20, 30, 8, 1);
+    second.asked = moment(5);
+    right({first, second});
 }
 
-BOOST_AUTO_TEST_CASE(what_was_granted_in_a_window_counts_for_nothing) {
-    history h;
-    auto const before = h.begins(exclusive, 5);
-    h.judges.opens_window(1s);
-    h.now += 999ms;
-    h.begins(exclusive, 4);
-    BOOST_TEST(h.findings.empty());
-    BOOST_TEST(h.judges.in_windows() == 1U);
-    h.now += 1ms;
-    auto const after = h.begins(exclusive, 6);
-    BOOST_REQUIRE(h.findings.size() == 1U);
-    h.judges.ends(after);
-    h.judges.ends(before);
-    h.begins(exclusive, 7);
-    BOOST_TEST(h.findings.size() == 1U);
+BOOST_AUTO_TEST_CASE(an_adopted_lease_keeps_its_fence) {
+    auto adopted = held(exclusive, 21, 30, 2);
+    wrong({held(exclusive, 10, 20, 2), adopted}, "the fence 2 of the key k follows 2");
+    adopted.adopted = true;
+    right({held(exclusive, 10, 20, 2), adopted});
+    wrong({held(exclusive, 10, 20, 3), adopted}, "the fence 2 of the key k follows 3");
 }
 
 BOOST_AUTO_TEST_CASE(fences_of_slots_are_told_apart) {
+    right({held(permit, 10, 20, 9, 0), held(permit, 21, 30, 3, 1)});
+}
+
+BOOST_AUTO_TEST_CASE(what_was_granted_in_a_window_counts_for_nothing) {
+    judge judges({{moment(15), moment(20)}});
+    auto const before = held(exclusive, 10, 100, 5), within = held(exclusive, 15, 100, 4);
+    BOOST_TEST(judges.findings({before, within}).empty());
+    BOOST_TEST(judges.in_windows() == 1U);
+    auto const after = held(exclusive, 20, 100, 6);
+    BOOST_TEST(judges.findings({before, within, after}).size() == 1U);
+}
+
+//
+// Files
+//
+
+BOOST_AUTO_TEST_CASE(a_lease_is_held_from_the_first_to_the_last_look) {
+    auto const h = read("+ 1 a 0 0 0 7 0 90 100\n+ 1 b 0 0 0 7 0 90 101\n= 1 150\n"
+                        "+ 2 page 2 0 0 0 0 95 110\n= 1 200\nr 2 130\n= 2 140\n");
+    BOOST_REQUIRE(h.claims.size() == 3U);
+    BOOST_TEST(h.granted.size() == 2U);
+    BOOST_TEST(h.claims[1].key == "b");
+    BOOST_TEST(h.claims[1].fence == 7U);
+    BOOST_TEST((h.claims[1].asked == moment(90)));
+    BOOST_TEST((h.claims[0].begins == moment(100)));
+    BOOST_TEST((h.claims[0].ends == moment(200)));
+    BOOST_TEST((h.claims[2].how == static_cast<lock_access>(2)));
+    BOOST_TEST((h.claims[2].reads == moment(130)));
+    BOOST_TEST((h.claims[2].ends == moment(140)));
+}
+
+// The process was killed while it wrote the last line.
+BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
+    auto const h = read("+ 1 k 0 0 0 0 0 90 100\n= 1 150\n= 1 16");
+    BOOST_REQUIRE(h.claims.size() == 1U);
+    BOOST_TEST((h.claims[0].ends == moment(150)));
+    BOOST_TEST(read("+ 1 k 0 0").claims.empty());
+    BOOST_TEST(read("").claims.empty());
+}
+
+BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
+    auto const h = read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl\n"
+                        "p 40\np 20\nm 4096\n");
+    BOOST_TEST(h.calls.at("release").calls == 2U);
+    BOOST_TEST((h.calls.at("release").longest == 30ms));
+    BOOST_TEST(h.outcomes.at("the lease was lost") == 1U);
+    BOOST_TEST(h.findings == findings{"something is wrong"}, boost::test_tools::per_element());
+    BOOST_TEST(h.lost == 1U);
+    BOOST_TEST((h.longest_pause == 40ms));
+    BOOST_TEST(h.most_memory_kb == 4096U);
+}
+
+BOOST_AUTO_TEST_CASE(a_line_that_is_no_event_is_no_history) {
+    for (auto const* const line : {"x 1\n", "+ 1 k\n", "= one 2\n", "c slow\n", "\n"})
+        BOOST_CHECK_THROW(read(line), std::runtime_error);
     history h;
-    h.judges.ends(h.begins(permit, 9, 0));
-    h.judges.ends(h.begins(permit, 3, 1));
-    BOOST_TEST(h.findings.empty());
+    BOOST_CHECK_THROW(h.read("/nowhere/history"), std::runtime_error);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,144 @@
+// The client processes of a campaign.
+#ifndef HOLDFAST_TEST_CAMPAIGN_CLIENT_GROUP_HPP
+#define HOLDFAST_TEST_CAMPAIGN_CLIENT_GROUP_HPP
+
+#include "campaign/history.hpp"
+#include "campaign/plan.hpp"
+#include "campaign/results.hpp"
+#include "support/child_process.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace holdfast::campaign {
+
+/// A lease that one of them gives away goes to the next one. All functions but the reading of the
+/// processes' output are called by one thread: the processes end with the thread that has started
+/// them.
+class client_group {
+public:
+    /// `program`: this one. `plans`: one for each. `folder`: for the histories.
+    client_group(std::string program, std::vector<plan> plans, std::string folder, unsigned seed)
+        : seed_(seed)
+        , program_(std::move(program))
+        , plans_(std::move(plans))
+        , folder_(std::move(folder)) {
+        for (std::size_t i = 0; i < plans_.size(); ++i) {
+            auto next = start(i);
+            std::lock_guard const lock(mutex_);
+            members_.push_back(std::move(next));
+        }
+    }
+    ~client_group() { end_readers(); }
+    client_group(client_group const&) = delete;
+    client_group& operator=(client_group const&) = delete;
+
+    std::size_t size() const { return members_.size(); }
+    /// Another process takes its place.
+    void kill(std::size_t i) {
+        members_[i]->gone = true;
+        members_[i]->process.kill();
+        auto next = start(i);
+        {
+            std::lock_guard const lock(mutex_);
+            std::swap(members_[i], next);
+        }
+    }
+    /// It stands still. What it is told meanwhile waits.
+    void freeze(std::size_t i) { members_[i]->process.stop(); }
+    void thaw(std::size_t i) { members_[i]->process.go_on(); }
+
+    /// What all of them have written until now.
+    history so_far() const {
+        history all;
+        for (unsigned i = 0; i < started_; ++i) all.read(path_of(i), i);
+        return all;
+    }
+    /// Ends them. Each has a limit for its last calls.
+    void stop(record& results) {
+        for (std::size_t i = 0; i < size(); ++i) {
+            try {
+                std::lock_guard const lock(mutex_);
+                members_[i]->process.say("stop");
+            } catch (std::exception const& e) {
+                results.wrong("a client has ended by itself: " + std::string(e.what()));
+            }
+        }
+        for (auto const& m : members_) {
+            auto const how = m->process.status(std::chrono::seconds(120));
+            if (how != 0) results.wrong("a client ended with the status " + std::to_string(how));
+        }
+        end_readers();
+    }
+
+private:
+    struct member {
+        member(std::string const& program, std::vector<std::string> arguments)
+            : process(program, std::move(arguments)) {}
+        test::child_process process;
+        std::atomic<bool> gone{false};
+        std::jthread reader;
+    };
+
+    std::string path_of(unsigned number) const {
+        return folder_ + "/history-" + std::to_string(number);
+    }
+    std::unique_ptr<member> start(std::size_t place) {
+        auto arguments = plans_[place].arguments();
+        auto const number = started_++;
+        // It exists before it is read.
+        history_file const made(path_of(number));
+        auto const seed = std::to_string(seed_ + number);
+        arguments.insert(arguments.begin(), {"--driver", seed, path_of(number)});
+        auto m = std::make_unique<member>(program_, std::move(arguments));
+        m->reader = std::jthread([this, m = m.get()] { read(*m); });
+        return m;
+    }
+    void end_readers() {
+        for (auto const& m : members_) m->gone = true;
+        for (auto const& m : members_)
+            if (m->reader.joinable()) m->reader.join();
+    }
+    void read(member& from) {
+        while (!from.gone) {
+            auto const said = from.process.line(100ms);
+            if (said.starts_with("give ")) {
+                pass_on(from, "take " + said.substr(5));
+            } else if (said.empty()) {
+                std::this_thread::sleep_for(1ms); // or its output has ended
+            }
+        }
+    }
+    /// A process that has ended, or is frozen, lets the lease go with its ttl.
+    void pass_on(member const& from, std::string const& lease) {
+        std::lock_guard const lock(mutex_);
+        for (std::size_t i = 0; i < size(); ++i) {
+            if (members_[i].get() != &from) continue;
+            try {
+                members_[(i + 1) % size()]->process.say(lease);
+            } catch (std::exception const&) {
+            }
+        }
+    }
+
+    unsigned const seed_;
+    std::string const program_;
+    std::vector<plan> const plans_;
+    std::string const folder_;
+    unsigned started_ = 0;
+    std::mutex mutex_; ///< of the list, and of what is said
+    std::vector<std::unique_ptr<member>> members_;
+};
+
+} // namespace holdfast::campaign
+
+#endif

@@ -1,0 +1,342 @@
+// The process of a client that uses all calls, holds each against its bound, and writes a history.
+#ifndef HOLDFAST_TEST_CAMPAIGN_DRIVER_HPP
+#define HOLDFAST_TEST_CAMPAIGN_DRIVER_HPP
+
+#include <holdfast/client.hpp>
+
+#include "campaign/history.hpp"
+#include "campaign/plan.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/cancel_after.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <sys/resource.h>
+#include <tuple>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace holdfast::campaign {
+
+namespace asio = boost::asio;
+
+/// A lock that some coroutines of a client work with.
+struct task {
+    lock on;
+    unsigned coroutines = 2;
+};
+
+/// A lease in the hands of another process: a line of text. `place`: of its lock in the list of
+/// tasks, which is the same in all processes.
+struct handed_lease {
+    std::size_t place = 0;
+    lease_token token;
+
+    std::string text() const {
+        std::ostringstream out;
+        out << place << ' ' << token.value << ' ' << token.fence << ' '
+            << (token.slot ? static_cast<int>(*token.slot) : -1) << ' ' << token.shared;
+        return out.str();
+    }
+    static handed_lease of(std::istream& in) {
+        handed_lease l;
+        int slot = -1;
+        in >> l.place >> l.token.value >> l.token.fence >> slot >> l.token.shared;
+        if (!in) throw std::runtime_error("no lease");
+        if (slot >= 0) l.token.slot = static_cast<unsigned>(slot);
+        return l;
+    }
+};
+
+/// Its input is lines: `take` and a lease, and `stop`. It prints `give` and a lease that another
+/// process may take.
+class driver {
+public:
+    driver(plan const& p, unsigned seed, std::string const& history)
+        : random_(seed)
+        , judges_times_(p.judges_times)
+        , history_(history)
+        , locks_(context_.get_executor(), {p.instances.begin(), p.instances.end()}, options(p))
+        , tasks_(tasks_of(p)) {}
+
+    void run() {
+        asio::co_spawn(context_, note_pauses(), asio::detached);
+        for (std::size_t place = 0; place < tasks_.size(); ++place)
+            for (unsigned i = 0; i < tasks_[place].coroutines; ++i) start(work(place));
+        asio::co_spawn(context_, take_orders(), [](std::exception_ptr e) {
+            if (e) std::rethrow_exception(e);
+        });
+        context_.run();
+    }
+
+private:
+    static constexpr auto quietly = asio::as_tuple(asio::deferred);
+
+    static client_options options(plan const& p) {
+        return {.max_ttl = 2s,
+                .instance_timeout = instance_timeout,
+                .connect_timeout = instance_timeout,
+                .max_reconnect_delay = 100ms,
+                .on_restart =
+                    p.guards_restarts ? client_options{}.on_restart : restart_policy::off};
+    }
+
+    std::vector<task> tasks_of(plan const& p) {
+        std::vector<task> all;
+        lock_options const plain{.ttl = ttl}, fenced{.ttl = ttl, .fencing = true};
+        if (p.kinds.contains("lock")) {
+            auto keys = p.moving_keys;
+            for (std::string const kind : {"plain", "fenced", "fair"})
+                for (int i = 0; i < 3; ++i) keys.push_back(kind + std::to_string(i));
+            for (auto const& key : keys) {
+                all.push_back({locks_.make_lock(key, {.ttl = ttl,
+                                                      .fencing = key.starts_with("fenced"),
+                                                      .fair = key.starts_with("fair")}),
+                               3});
+            }
+        }
+        if (p.kinds.contains("multi")) {
+            std::vector<std::vector<std::string>> const sets{
+                {"multi0", "multi1"}, {"multi2", "multi1"}, {"multi0", "multi2", "multi3"}};
+            for (auto const& keys : sets) {
+                all.push_back({locks_.make_multi_lock(keys, plain), 1});
+                all.push_back({locks_.make_multi_lock(keys, fenced), 1});
+            }
+            all.push_back({locks_.make_lock("multi1", fenced), 1});
+        }
+        if (p.kinds.contains("read-write")) {
+            for (auto const fences : {false, true}) {
+                auto const both = locks_.make_read_write_lock(fences ? "page-fenced" : "page",
+                                                              fences ? fenced : plain);
+                all.push_back({both.read(), 4});
+                all.push_back({both.write(), 1});
+            }
+        }
+        if (p.kinds.contains("semaphore")) {
+            all.push_back({locks_.make_semaphore("workers", 3, plain), 3});
+            all.push_back({locks_.make_semaphore("workers-fenced", 2, fenced), 3});
+        }
+        return all;
+    }
+
+    void start(asio::awaitable<void> what) {
+        ++running_;
+        asio::co_spawn(context_, std::move(what), [this](std::exception_ptr e) {
+            if (e) note_thrown(e);
+            --running_;
+        });
+    }
+    void note_thrown(std::exception_ptr const& e) {
+        try {
+            std::rethrow_exception(e);
+        } catch (std::exception const& thrown) {
+            history_.wrong(std::string("a call threw: ") + thrown.what());
+        }
+    }
+
+    void note_call(std::string_view name, clock_type::time_point began, milliseconds bound,
+                   error const& e = {}) {
+        auto const took = since(began);
+        history_.call(name, took, e);
+        bound += slack + lately_paused();
+        if (took <= bound || !judges_times_) return;
+        std::ostringstream text;
+        text << name << " took " << took.count() << " ms, its bound is " << bound.count()
+             << " ms; it ended with: " << e.what();
+        history_.wrong(text.str());
+    }
+
+    /// Notes for how long this process does not run. The note of a pause shrinks to a third in
+    /// 20 s.
+    asio::awaitable<void> note_pauses() {
+        asio::steady_timer timer(context_);
+        milliseconds longest(10);
+        while (!stopped_) {
+            auto const due = clock_type::now() + 5ms;
+            timer.expires_at(due);
+            co_await timer.async_wait(quietly);
+            auto const late = clock_type::now() - due;
+            pause_ = std::max<clock_type::duration>(pause_ - pause_ / 4'000, late);
+            if (late <= longest) continue;
+            longest = std::chrono::ceil<milliseconds>(late);
+            history_.paused(longest);
+        }
+    }
+    /// The longest time for which this process has not run lately.
+    milliseconds lately_paused() const { return std::chrono::ceil<milliseconds>(pause_); }
+
+    asio::awaitable<void> take_orders() {
+        asio::posix::stream_descriptor in(context_, ::dup(STDIN_FILENO));
+        std::string said;
+        for (;;) {
+            auto const got =
+                co_await asio::async_read_until(in, asio::dynamic_buffer(said), '\n', quietly);
+            if (std::get<0>(got)) break;
+            std::istringstream line(said.substr(0, std::get<1>(got)));
+            said.erase(0, std::get<1>(got));
+            std::string order;
+            line >> order;
+            if (order == "stop") break;
+            start(take(handed_lease::of(line)));
+        }
+        co_await stop();
+    }
+    /// Lets the coroutines end, and drains and shuts down the client, each within its bound.
+    asio::awaitable<void> stop() {
+        stopping_ = true;
+        asio::steady_timer timer(context_);
+        auto const began = clock_type::now();
+        while (running_ > 0) {
+            if (clock_type::now() - began > 60s) {
+                history_.wrong("a call has not ended after 60 s");
+                break;
+            }
+            timer.expires_after(20ms);
+            co_await timer.async_wait(quietly);
+        }
+        auto const drains = clock_type::now();
+        co_await locks_.drain(ttl, quietly);
+        note_call("drain", drains, instance_timeout * 4 + ttl);
+        auto const shuts_down = clock_type::now();
+        co_await locks_.shutdown(quietly);
+        note_call("shutdown", shuts_down, instance_timeout * 4);
+        rusage used{};
+        ::getrusage(RUSAGE_SELF, &used);
+        history_.memory(static_cast<std::uint64_t>(used.ru_maxrss));
+        stopped_ = true;
+    }
+
+    unsigned draw(unsigned below) { return static_cast<unsigned>(random_() % below); }
+
+    asio::awaitable<void> work(std::size_t place) {
+        auto const on = tasks_[place].on;
+        asio::steady_timer timer(context_);
+        // A set may need a try for each key, and a permit a second round.
+        auto const more = on.access() == lock_access::exclusive && on.keys().size() == 1
+                              ? 0ms
+                              : 2 * instance_timeout;
+        while (!stopping_) {
+            milliseconds const limit(100 + draw(2'000));
+            auto const began = clock_type::now();
+            error e;
+            lease l;
+            switch (draw(3)) {
+            case 0: {
+                auto acquired = co_await on.try_acquire(quietly);
+                e = std::get<0>(acquired);
+                l = std::move(std::get<1>(acquired));
+                // A round, and the question for the reason.
+                note_call("try_acquire", began, 4 * instance_timeout + ttl / 3 + more, e);
+                break;
+            }
+            case 1: {
+                auto acquired = co_await on.try_acquire_for(limit, quietly);
+                e = std::get<0>(acquired);
+                l = std::move(std::get<1>(acquired));
+                note_call("try_acquire_for", began, limit + 2 * instance_timeout + more, e);
+                break;
+            }
+            default: {
+                auto const limited = asio::cancel_after(limit, quietly);
+                auto acquired = co_await on.acquire(limited);
+                e = std::get<0>(acquired);
+                l = std::move(std::get<1>(acquired));
+                note_call("cancelled_acquire", began, limit, e);
+            }
+            }
+            if (e) {
+                timer.expires_after(milliseconds(2 + draw(40)));
+                co_await timer.async_wait(quietly);
+                continue;
+            }
+            auto used = use(place, std::move(l), began);
+            co_await std::move(used);
+        }
+    }
+    /// A lease that another process had.
+    asio::awaitable<void> take(handed_lease from) {
+        auto const& on = tasks_.at(from.place).on;
+        auto const began = clock_type::now();
+        auto adopted = co_await locks_.adopt(on, from.token, quietly);
+        note_call("adopt", began, 2 * instance_timeout, std::get<0>(adopted));
+        if (std::get<0>(adopted)) co_return;
+        auto used = use(from.place, std::move(std::get<1>(adopted)), began, true);
+        co_await std::move(used);
+    }
+
+    /// Holds the lease, and gives it up.
+    asio::awaitable<void> use(std::size_t place, lease l, clock_type::time_point asked,
+                              bool adopted = false) {
+        auto const& on = tasks_[place].on;
+        auto const id = history_.begins(on, l, asked, adopted);
+        co_await hold(on, l, id);
+        history_.looks(id, l);
+        if (!l.held()) history_.lost();
+        if (l.held() && !stopping_ && draw(20) == 0) {
+            handed_lease const given{.place = place, .token = l.token()};
+            l.detach();
+            std::cout << "give " << given.text() << std::endl;
+            co_return;
+        }
+        auto const released = clock_type::now();
+        co_await l.release();
+        note_call("release", released, 2 * instance_timeout);
+    }
+
+    /// For a moment, or beyond several renewals, or with another call in between.
+    asio::awaitable<void> hold(lock const& on, lease& l, std::uint64_t id) {
+        asio::steady_timer timer(context_);
+        auto const how = draw(20);
+        for (auto left = how == 0 ? milliseconds(2'000) : milliseconds(1 + draw(10)); left > 0ms;
+             left -= 40ms) {
+            timer.expires_after(std::min(left, 40ms));
+            co_await timer.async_wait(quietly);
+            history_.looks(id, l);
+        }
+        if (!l.held()) co_return;
+        auto const began = clock_type::now();
+        if (how == 1) {
+            milliseconds const other(draw(2) == 0 ? 500 : 2'000);
+            auto extended = co_await l.extend(other, quietly);
+            note_call("extend", began, 2 * instance_timeout, std::get<0>(extended));
+        } else if (how < 8 && on.access() == lock_access::write) {
+            history_.reads(id);
+            auto downgraded = co_await l.downgrade(quietly);
+            note_call("downgrade", began, 2 * instance_timeout, std::get<0>(downgraded));
+        }
+    }
+
+    std::mt19937 random_;
+    bool const judges_times_;
+    history_file history_;
+    asio::io_context context_{1};
+    client locks_;
+    std::vector<task> tasks_;
+    clock_type::duration pause_{};
+    bool stopping_ = false, stopped_ = false;
+    int running_ = 0;
+};
+
+} // namespace holdfast::campaign
+
+#endif

@@ -1,0 +1,212 @@
+// What the clients of a campaign write down. Each process has a file, and writes a line for each
+// event in one call, so that nothing is lost when it is killed.
+//
+// A holder believes in its lease until lease::held() says no, or its process ends. So it writes
+// down when it has seen that the lease is held: at the beginning, again and again, and before it
+// gives the lease up. From the first of these moments to the last it held the lease for certain.
+#ifndef HOLDFAST_TEST_CAMPAIGN_HISTORY_HPP
+#define HOLDFAST_TEST_CAMPAIGN_HISTORY_HPP
+
+#include <holdfast/error.hpp>
+#include <holdfast/lease.hpp>
+#include <holdfast/lock.hpp>
+#include <holdfast/options.hpp>
+
+#include "support/net.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <fcntl.h>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+namespace holdfast::campaign {
+
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock; ///< the same one for all processes of a machine
+using std::chrono::milliseconds;
+/// Of that clock.
+using moment = std::chrono::microseconds;
+
+inline moment at(clock_type::time_point t) {
+    return std::chrono::duration_cast<moment>(t.time_since_epoch());
+}
+inline milliseconds since(clock_type::time_point t) {
+    return std::chrono::duration_cast<milliseconds>(clock_type::now() - t);
+}
+
+/// A lease, on one key.
+struct claim {
+    std::string key;
+    unsigned client = 0; ///< the number of the process
+    lock_access how = lock_access::exclusive;
+    unsigned slot = 0;             ///< of a permit
+    unsigned permits = 0;          ///< of the semaphore
+    std::uint64_t fence = 0;       ///< 0: none
+    bool adopted = false;          ///< it has the fence of the lease before
+    moment asked{};                ///< when the call began
+    moment begins{}, ends{};       ///< held for certain from, to
+    std::optional<moment> reads{}; ///< a writer: from then on it has only read
+};
+
+/// The calls of one name.
+struct call_tally {
+    std::uint64_t calls = 0;
+    milliseconds longest{0};
+};
+
+/// What all clients have written down.
+struct history {
+    std::vector<claim> claims;
+    std::vector<moment> granted; ///< the beginnings of leases
+    std::map<std::string, call_tally> calls;
+    std::map<std::string, std::uint64_t> outcomes; ///< of those that failed
+    std::vector<std::string> findings;
+    std::uint64_t lost = 0, adopted = 0;
+    milliseconds longest_pause{0};
+    std::uint64_t most_memory_kb = 0;
+
+    /// Of one process. The last line may be incomplete.
+    void read(std::string const& file, unsigned client = 0) {
+        std::ifstream in(file);
+        if (!in) throw std::runtime_error("the history " + file + " cannot be read");
+        std::map<std::uint64_t, std::vector<std::size_t>> open; // the claims of each lease
+        for (std::string line; std::getline(in, line) && !in.eof();) read_event(line, client, open);
+    }
+
+private:
+    void read_event(std::string const& line, unsigned client,
+                    std::map<std::uint64_t, std::vector<std::size_t>>& open) {
+        std::istringstream words(line);
+        char what = 0;
+        words >> what;
+        std::uint64_t id = 0;
+        std::int64_t time = 0;
+        switch (what) {
+        case '+': {
+            claim c;
+            c.client = client;
+            int how = 0;
+            std::int64_t asked = 0;
+            words >> id >> c.key >> how >> c.slot >> c.permits >> c.fence >> c.adopted >> asked >>
+                time;
+            if (!words) break;
+            c.how = static_cast<lock_access>(how);
+            c.asked = moment(asked);
+            c.begins = c.ends = moment(time);
+            if (!open.contains(id)) {
+                granted.push_back(c.begins);
+                adopted += c.adopted ? 1 : 0;
+            }
+            open[id].push_back(claims.size());
+            claims.push_back(c);
+            break;
+        }
+        case '=':
+            words >> id >> time;
+            for (auto const i : open[id]) claims[i].ends = moment(time);
+            break;
+        case 'r':
+            words >> id >> time;
+            for (auto const i : open[id]) claims[i].reads = moment(time);
+            break;
+        case 'c': {
+            std::string name, how;
+            words >> time >> name;
+            if (!words) break;
+            std::getline(words >> std::ws, how);
+            words.clear(); // a call that has succeeded has no more
+            auto& all = calls[name];
+            ++all.calls;
+            all.longest = std::max(all.longest, milliseconds(time));
+            if (!how.empty()) ++outcomes[how];
+            break;
+        }
+        case 'w':
+            findings.push_back(line.substr(2));
+            break;
+        case 'l':
+            ++lost;
+            break;
+        case 'p':
+            words >> time;
+            longest_pause = std::max(longest_pause, milliseconds(time));
+            break;
+        case 'm':
+            words >> id;
+            most_memory_kb = std::max(most_memory_kb, id);
+            break;
+        default:
+            throw std::runtime_error("no event of a history: " + line);
+        }
+        if (!words) throw std::runtime_error("no event of a history: " + line);
+    }
+};
+
+/// The file of one process. Not thread-safe.
+class history_file {
+public:
+    explicit history_file(std::string const& path)
+        : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
+        if (file_.get() < 0) throw std::system_error(errno, std::generic_category(), path);
+    }
+
+    /// Of a lease that was granted. Nothing if it is over already. Returns its number, or 0.
+    std::uint64_t begins(lock const& on, lease const& l, clock_type::time_point asked,
+                         bool adopted = false) {
+        auto const now = clock_type::now();
+        if (!l.held()) return 0;
+        ++last_;
+        for (auto const key : l.keys()) {
+            write('+', last_, key, static_cast<int>(on.access()), l.slot().value_or(0),
+                  on.permits(), l.fence(), adopted, at(asked).count(), at(now).count());
+        }
+        return last_;
+    }
+    /// The lease is looked at.
+    void looks(std::uint64_t id, lease const& l) {
+        auto const now = clock_type::now();
+        if (id != 0 && l.held()) write('=', id, at(now).count());
+    }
+    /// Before a writer lets readers in.
+    void reads(std::uint64_t id) {
+        if (id != 0) write('r', id, at(clock_type::now()).count());
+    }
+    void call(std::string_view name, milliseconds took, error const& e) {
+        write('c', took.count(), name, e ? e.code().message() : std::string());
+    }
+    void wrong(std::string_view text) { write('w', text); }
+    void lost() { write('l'); }
+    void paused(milliseconds length) { write('p', length.count()); }
+    void memory(std::uint64_t kilobytes) { write('m', kilobytes); }
+
+private:
+    template <class... Parts>
+    void write(char what, Parts const&... parts) {
+        std::ostringstream text;
+        text << what;
+        ((text << ' ' << parts), ...);
+        text << '\n';
+        auto const line = text.str();
+        if (::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+            throw std::system_error(errno, std::generic_category(), "the history");
+    }
+
+    test::net::unique_fd file_;
+    std::uint64_t last_ = 0;
+};
+
+} // namespace holdfast::campaign
+
+#endif

@@ -1,0 +1,107 @@
+// The timeline of a campaign as SVG: who held what, and the faults.
+#ifndef HOLDFAST_TEST_CAMPAIGN_PICTURE_HPP
+#define HOLDFAST_TEST_CAMPAIGN_PICTURE_HPP
+
+#include "campaign/history.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <fstream>
+#include <iomanip>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::campaign {
+
+struct fault_time {
+    std::string name;
+    moment from, to;
+};
+
+class picture {
+public:
+    /// From the beginning of the first lease to the end of the last.
+    picture(history const& h, std::vector<fault_time> const& faults)
+        : history_(h)
+        , faults_(faults) {
+        for (auto const& c : h.claims) {
+            rows_[c.key] = 0;
+            begin_ = std::min(begin_, c.begins);
+            end_ = std::max(end_, c.ends);
+        }
+        std::size_t next = 0;
+        for (auto& [key, row] : rows_) row = next++;
+    }
+
+    void write(std::string const& path) const {
+        std::ofstream out(path);
+        out << std::fixed << std::setprecision(1)
+            << R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 )" << width << ' '
+            << bottom() << R"(" font-family="sans-serif" font-size="10">)" << '\n'
+            << R"(<rect width="100%" height="100%" fill="#fff"/>)" << '\n';
+        draw_faults(out);
+        for (auto const& [key, row] : rows_) {
+            out << R"(<text x="2" y=")" << top(row) + 9 << R"(">)" << key << "</text>\n";
+        }
+        for (auto const& c : history_.claims) draw(out, c);
+        draw_seconds(out);
+        out << "</svg>\n";
+        if (!out) throw std::runtime_error("the picture " + path + " cannot be written");
+    }
+
+private:
+    static constexpr double width = 1'200, left = 110, line = 13, faults_height = 60;
+
+    double x(moment t) const {
+        auto const part = static_cast<double>((std::clamp(t, begin_, end_) - begin_).count()) /
+                          static_cast<double>(std::max((end_ - begin_).count(), std::int64_t{1}));
+        return left + part * (width - left - 2);
+    }
+    static double top(std::size_t row) { return faults_height + line * static_cast<double>(row); }
+    double bottom() const { return top(rows_.size()) + 16; }
+
+    void draw_faults(std::ostream& out) const {
+        std::size_t n = 0;
+        for (auto const& f : faults_) {
+            auto const at = x(f.from);
+            out << R"(<rect x=")" << at << R"(" y="0" width=")" << std::max(x(f.to) - at, 0.5)
+                << R"(" height=")" << bottom() - 16 << R"(" fill="#e0a" fill-opacity="0.10"/>)"
+                << R"(<text x=")" << at << R"(" y=")" << 10 + 12 * (n++ % 4) << R"(" fill="#a06">)"
+                << f.name << "</text>\n";
+        }
+    }
+    /// Each client has a color. The part in which a writer only reads is lighter, as is a reader.
+    void draw(std::ostream& out, claim const& c) const {
+        static constexpr std::array<std::string_view, 8> colors{
+            "#1f77b4", "#d95f02", "#2ca02c", "#7b4ea3", "#8c564b", "#17a0b0", "#b09000", "#555555"};
+        auto const reads = c.how == lock_access::read ? c.begins : c.reads.value_or(c.ends);
+        auto const bar = [&](moment from, moment to, double opacity) {
+            out << R"(<rect x=")" << x(from) << R"(" y=")" << top(rows_.at(c.key)) + 1
+                << R"(" width=")" << std::max(x(to) - x(from), 0.2) << R"(" height=")" << line - 3
+                << R"(" fill=")" << colors[c.client % colors.size()] << R"(" fill-opacity=")"
+                << opacity << R"("/>)" << '\n';
+        };
+        if (reads > c.begins || reads == c.ends) bar(c.begins, reads, 1.0);
+        if (reads < c.ends) bar(reads, c.ends, 0.4);
+    }
+    void draw_seconds(std::ostream& out) const {
+        auto const all = std::chrono::floor<std::chrono::seconds>(end_ - begin_);
+        for (auto s = 0s; s <= all; s += std::max(all / 12, std::chrono::seconds(1))) {
+            out << R"(<text x=")" << x(begin_ + s) << R"(" y=")" << bottom() - 4 << R"(">)"
+                << s.count() << " s</text>\n";
+        }
+    }
+
+    history const& history_;
+    std::vector<fault_time> const& faults_;
+    std::map<std::string, std::size_t> rows_;
+    moment begin_ = moment::max(), end_ = moment::min();
+};
+
+} // namespace holdfast::campaign
+
+#endif

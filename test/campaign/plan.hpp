@@ -1,0 +1,65 @@
+// What the clients of a campaign do, and how their processes are told.
+#ifndef HOLDFAST_TEST_CAMPAIGN_PLAN_HPP
+#define HOLDFAST_TEST_CAMPAIGN_PLAN_HPP
+
+#include <chrono>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::campaign {
+
+inline constexpr std::chrono::milliseconds ttl{1'500};
+inline constexpr std::chrono::milliseconds instance_timeout{500};
+/// Beyond a bound, and beyond the pauses of the machine: what the scheduler of a busy machine adds.
+inline constexpr std::chrono::milliseconds slack{400};
+
+/// The parts of a text with commas between them.
+inline std::vector<std::string> words(std::string const& list, char separator = ',') {
+    std::vector<std::string> all;
+    std::istringstream in(list);
+    for (std::string each; std::getline(in, each, separator);)
+        if (!each.empty()) all.push_back(each);
+    return all;
+}
+
+struct plan {
+    std::set<std::string> kinds;            ///< of locks
+    std::vector<std::string> instances{};   ///< their addresses
+    std::vector<std::string> moving_keys{}; ///< more keys, for plain locks, fences and fair ones
+    bool guards_restarts = true;
+    bool judges_times = true;
+
+    /// A word for each member.
+    std::vector<std::string> arguments() const {
+        return {joined(kinds, ','), joined(instances, ' '), joined(moving_keys, ','),
+                guards_restarts ? "guarded" : "unguarded", judges_times ? "judged" : "told"};
+    }
+    static plan of(std::vector<std::string> const& a) {
+        if (a.size() != 5) throw std::invalid_argument("no plan of a campaign");
+        auto const kinds = words(a[0]);
+        return {.kinds = {kinds.begin(), kinds.end()},
+                .instances = words(a[1], ' '), // an address may have commas
+                .moving_keys = words(a[2]),
+                .guards_restarts = a[3] == "guarded",
+                .judges_times = a[4] == "judged"};
+    }
+
+private:
+    template <class Words>
+    static std::string joined(Words const& all, char separator) {
+        std::string text;
+        for (auto const& each : all) {
+            if (!text.empty()) text += separator;
+            text += each;
+        }
+        return text;
+    }
+};
+
+} // namespace holdfast::campaign
+
+#endif

@@ -1,0 +1,40 @@
+// A program as a child process of the test. Its input and output are a socket.
+#pragma once
+
+#include "support/net.hpp"
+
+#include <chrono>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace holdfast::test {
+
+// It ends with its parent. The functions throw std::system_error.
+class child_process {
+public:
+    child_process(std::string const& program, std::vector<std::string> arguments);
+    ~child_process();
+    child_process(child_process const&) = delete;
+    child_process& operator=(child_process const&) = delete;
+
+    void say(std::string const& text);
+    // The next line of output; empty if none comes in time, or if there is none any more.
+    std::string line(std::chrono::milliseconds limit = std::chrono::seconds(20));
+    // The exit status; -1 if the process was killed, or does not end in time.
+    int status(std::chrono::seconds limit = std::chrono::seconds(20));
+    void kill();
+    void send_signal(int signal);
+    // It reads the end of its input.
+    void close_input();
+    // Stops the process, and returns when it has stopped.
+    void stop();
+    void go_on();
+
+private:
+    net::unique_fd socket_;
+    pid_t pid_ = -1;
+    std::string said_;
+};
+
+} // namespace holdfast::test
