@@ -84,6 +84,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/net/resolver_test.cpp
     unit/protocol/server/restart_guard_test.cpp
     unit/protocol/tenure/round_trips_test.cpp
+    unit/protocol/tenure/sharers_test.cpp
     unit/protocol/rules_test.cpp
     unit/redis/wire/secret_list_test.cpp
     unit/protocol/sentinel/sentinel_directory_test.cpp
@@ -141,6 +142,7 @@ if(TARGET holdfast_command)
     set(command_tests
         integration/command_test.cpp
         integration/command_acquire_test.cpp
+        integration/command_drill_test.cpp
         integration/command_every_test.cpp
         integration/command_lead_test.cpp
         integration/command_list_test.cpp
@@ -148,7 +150,7 @@ if(TARGET holdfast_command)
         integration/command_release_test.cpp
         integration/command_run_test.cpp
         integration/command_readers_test.cpp
-    integration/command_sets_test.cpp
+        integration/command_sets_test.cpp
         integration/command_watch_test.cpp)
 endif()
 holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects SOURCES

@@ -14,6 +14,7 @@ struct doctor_settings : settings {
     std::int64_t ttl_ms = 10'000; ///< of the program's locks, for the round trips
     bool writes = true;           ///< takes a lock on `key`, and releases it
     bool json = false;
+    bool drills = false; ///< drill.hpp
 };
 
 /// Prints the findings. Returns the exit code.

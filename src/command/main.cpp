@@ -2,6 +2,7 @@
 #include <holdfast/version.hpp>
 
 #include "command/doctor.hpp"
+#include "command/drill.hpp"
 #include "command/end/release.hpp"
 #include "command/end/revoke.hpp"
 #include "command/exit_code.hpp"
@@ -421,10 +422,11 @@ void add_doctor(commands& all) {
     app.add_flag("--no-lock", *reads, "Take no lock, and write nothing");
     add_time(app, "--ttl", s->ttl_ms, "The shortest ttl that programs use")->default_str("10s");
     app.add_flag("--json", s->json, "Print JSON");
+    app.add_flag("--drill", s->drills, "Check what happens while you stop servers");
     s->add_to(app);
     all.on(app, [s, reads] {
         s->writes = !*reads;
-        return doctor(*s);
+        return s->drills ? drill(*s) : doctor(*s);
     });
 }
 
