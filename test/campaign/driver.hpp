@@ -289,11 +289,11 @@ private:
                               bool adopted = false) {
         auto const& on = tasks_[place].on;
         auto const id = history_.begins(on, l, asked, adopted);
-        co_await hold(on, l, id);
+        auto const reads = co_await hold(on, l, id);
         history_.looks(id, l);
         if (!l.held()) history_.lost();
         if (l.held() && !stopping_ && draw(20) == 0) {
-            handed_lease const given{.place = place, .token = l.token()};
+            handed_lease const given{.place = reads ? place - 1 : place, .token = l.token()};
             l.detach();
             std::cout << "give " << given.text() << std::endl;
             co_return;
@@ -303,8 +303,9 @@ private:
         note_call("release", released, 2 * instance_timeout);
     }
 
-    /// For a moment, or beyond several renewals, or with another call in between.
-    asio::awaitable<void> hold(lock const& on, lease& l, std::uint64_t id) {
+    /// For a moment, or beyond several renewals, or with another call in between. True if a writer
+    /// only reads now: it has the lock that stands before its own.
+    asio::awaitable<bool> hold(lock const& on, lease& l, std::uint64_t id) {
         asio::steady_timer timer(context_);
         auto const how = draw(20);
         for (auto left = how == 0 ? milliseconds(2'000) : milliseconds(1 + draw(10)); left > 0ms;
@@ -313,17 +314,20 @@ private:
             co_await timer.async_wait(quietly);
             history_.looks(id, l);
         }
-        if (!l.held()) co_return;
+        auto reads = false;
+        if (!l.held()) co_return reads;
         auto const began = clock_type::now();
         if (how == 1) {
             milliseconds const other(draw(2) == 0 ? 500 : 2'000);
             auto extended = co_await l.extend(other, quietly);
             note_call("extend", began, 2 * instance_timeout, std::get<0>(extended));
         } else if (how < 8 && on.access() == lock_access::write) {
+            reads = true;
             history_.reads(id);
             auto downgraded = co_await l.downgrade(quietly);
             note_call("downgrade", began, 2 * instance_timeout, std::get<0>(downgraded));
         }
+        co_return reads;
     }
 
     std::mt19937 random_;

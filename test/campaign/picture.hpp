@@ -10,9 +10,12 @@
 #include <fstream>
 #include <iomanip>
 #include <map>
+#include <ostream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace holdfast::campaign {
@@ -47,7 +50,7 @@ public:
         for (auto const& [key, row] : rows_) {
             out << R"(<text x="2" y=")" << top(row) + 9 << R"(">)" << key << "</text>\n";
         }
-        for (auto const& c : history_.claims) draw(out, c);
+        draw_claims(out);
         draw_seconds(out);
         out << "</svg>\n";
         if (!out) throw std::runtime_error("the picture " + path + " cannot be written");
@@ -75,18 +78,25 @@ private:
         }
     }
     /// Each client has a color. The part in which a writer only reads is lighter, as is a reader.
-    void draw(std::ostream& out, claim const& c) const {
+    void draw_claims(std::ostream& out) const {
         static constexpr std::array<std::string_view, 8> colors{
             "#1f77b4", "#d95f02", "#2ca02c", "#7b4ea3", "#8c564b", "#17a0b0", "#b09000", "#555555"};
-        auto const reads = c.how == lock_access::read ? c.begins : c.reads.value_or(c.ends);
-        auto const bar = [&](moment from, moment to, double opacity) {
-            out << R"(<rect x=")" << x(from) << R"(" y=")" << top(rows_.at(c.key)) + 1
-                << R"(" width=")" << std::max(x(to) - x(from), 0.2) << R"(" height=")" << line - 3
-                << R"(" fill=")" << colors[c.client % colors.size()] << R"(" fill-opacity=")"
-                << opacity << R"("/>)" << '\n';
+        std::map<std::pair<std::string_view, bool>, std::ostringstream> lines;
+        auto const line_of = [&](claim const& c, moment from, moment to, bool reads) {
+            auto& all = lines[{colors[c.client % colors.size()], reads}];
+            all << std::fixed << std::setprecision(1) << 'M' << x(from) << ' '
+                << top(rows_.at(c.key)) + line / 2 << 'h' << std::max(x(to) - x(from), 0.2);
         };
-        if (reads > c.begins || reads == c.ends) bar(c.begins, reads, 1.0);
-        if (reads < c.ends) bar(reads, c.ends, 0.4);
+        for (auto const& c : history_.claims) {
+            auto const reads = c.how == lock_access::read ? c.begins : c.reads.value_or(c.ends);
+            if (reads > c.begins || reads == c.ends) line_of(c, c.begins, reads, false);
+            if (reads < c.ends) line_of(c, reads, c.ends, true);
+        }
+        for (auto const& [look, all] : lines) {
+            out << R"(<path stroke=")" << look.first << R"(" stroke-opacity=")"
+                << (look.second ? 0.4 : 1.0) << R"(" stroke-width=")" << line - 3 << R"(" d=")"
+                << all.str() << R"("/>)" << '\n';
+        }
     }
     void draw_seconds(std::ostream& out) const {
         auto const all = std::chrono::floor<std::chrono::seconds>(end_ - begin_);
