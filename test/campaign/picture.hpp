@@ -42,13 +42,16 @@ public:
 
     void write(std::string const& path) const {
         std::ofstream out(path);
+        auto const height = static_cast<int>(bottom());
         out << std::fixed << std::setprecision(1)
-            << R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 )" << width << ' '
-            << bottom() << R"(" font-family="sans-serif" font-size="10">)" << '\n'
-            << R"(<rect width="100%" height="100%" fill="#fff"/>)" << '\n';
+            << "<svg xmlns='http://www.w3.org/2000/svg' width='" << width << "' height='" << height
+            << "' viewBox='0 0 " << width << ' ' << height
+            << "' role='img' font-family='Helvetica,Arial,sans-serif' font-size='11'>\n"
+            << "<title>Who held which key in a campaign</title>\n<rect width='" << width
+            << "' height='" << height << "' fill='#ffffff'/>\n";
         draw_faults(out);
         for (auto const& [key, row] : rows_) {
-            out << R"(<text x="2" y=")" << top(row) + 9 << R"(">)" << key << "</text>\n";
+            write(out, 2, top(row) + 10, key);
         }
         draw_claims(out);
         draw_seconds(out);
@@ -57,7 +60,8 @@ public:
     }
 
 private:
-    static constexpr double width = 1'200, left = 110, line = 13, faults_height = 60;
+    static constexpr int width = 1'200;
+    static constexpr double left = 110, line = 13, faults_height = 60;
 
     double x(moment t) const {
         auto const part = static_cast<double>((std::clamp(t, begin_, end_) - begin_).count()) /
@@ -68,19 +72,18 @@ private:
     double bottom() const { return top(rows_.size()) + 16; }
 
     void draw_faults(std::ostream& out) const {
-        std::size_t n = 0;
+        int n = 0;
         for (auto const& f : faults_) {
             auto const at = x(f.from);
-            out << R"(<rect x=")" << at << R"(" y="0" width=")" << std::max(x(f.to) - at, 0.5)
-                << R"(" height=")" << bottom() - 16 << R"(" fill="#e0a" fill-opacity="0.10"/>)"
-                << R"(<text x=")" << at << R"(" y=")" << 10 + 12 * (n++ % 4) << R"(" fill="#a06">)"
-                << f.name << "</text>\n";
+            out << "<rect x='" << at << "' y='0' width='" << std::max(x(f.to) - at, 0.5)
+                << "' height='" << bottom() - 16 << "' fill='#eaeef2'/>\n";
         }
+        for (auto const& f : faults_) write(out, x(f.from), 10 + 12 * (n++ % 4), f.name);
     }
     /// Each client has a color. The part in which a writer only reads is lighter, as is a reader.
     void draw_claims(std::ostream& out) const {
-        static constexpr std::array<std::string_view, 8> colors{
-            "#1f77b4", "#d95f02", "#2ca02c", "#7b4ea3", "#8c564b", "#17a0b0", "#b09000", "#555555"};
+        static constexpr std::array<std::string_view, 4> colors{"#1f6feb", "#bf8700", "#1b1f24",
+                                                                "#8c959f"};
         std::map<std::pair<std::string_view, bool>, std::ostringstream> lines;
         auto const line_of = [&](claim const& c, moment from, moment to, bool reads) {
             auto& all = lines[{colors[c.client % colors.size()], reads}];
@@ -93,17 +96,19 @@ private:
             if (reads < c.ends) line_of(c, reads, c.ends, true);
         }
         for (auto const& [look, all] : lines) {
-            out << R"(<path stroke=")" << look.first << R"(" stroke-opacity=")"
-                << (look.second ? 0.4 : 1.0) << R"(" stroke-width=")" << line - 3 << R"(" d=")"
-                << all.str() << R"("/>)" << '\n';
+            out << "<path stroke='" << look.first << "' stroke-opacity='"
+                << (look.second ? 0.4 : 1.0) << "' stroke-width='" << line - 3 << "' d='"
+                << all.str() << "'/>\n";
         }
     }
     void draw_seconds(std::ostream& out) const {
         auto const all = std::chrono::floor<std::chrono::seconds>(end_ - begin_);
         for (auto s = 0s; s <= all; s += std::max(all / 12, std::chrono::seconds(1))) {
-            out << R"(<text x=")" << x(begin_ + s) << R"(" y=")" << bottom() - 4 << R"(">)"
-                << s.count() << " s</text>\n";
+            write(out, x(begin_ + s), bottom() - 4, std::to_string(s.count()) + " s");
         }
+    }
+    static void write(std::ostream& out, double x, double y, std::string const& text) {
+        out << "<text x='" << x << "' y='" << y << "' fill='#57606a'>" << text << "</text>\n";
     }
 
     history const& history_;
