@@ -246,7 +246,7 @@ public:
     /// As above, with the keys and the options of a lock. The only way for a lock on several keys,
     /// for a semaphore, whose token has a slot, and for readers and writers. The lease of a reader
     /// that is lease_token::shared is shared with nobody of this process. Its release sends nothing
-    /// and leaves the key to its ttl.
+    /// and leaves the key to its ttl; it is confirmed() if the lease lasted until then.
     /// @throws system_error  As above; errc::invalid_options also for a semaphore with a token
     ///     without a slot, for another lock with a token that has one, and for a token that is
     ///     `shared` with a lock that is no read_write_lock::read().

@@ -200,7 +200,8 @@ public:
     /// the latest after twice client_options::instance_timeout.
     ///
     /// A reader that shares one reader on the servers with others gives up its own lease alone,
-    /// without I/O, and so does not wait for a quorum. The last of them does all the above.
+    /// without I/O, and so does not wait for a quorum. The last of them does all the above, unless
+    /// one of them was handed to another process: see token().
     ///
     /// @par Handler signature  `void(release_result)`; see there for the codes.
     /// @par Executor  When the client's context has been destroyed, nothing is sent. The handler is
@@ -278,6 +279,7 @@ public:
     /// release() says errc::lease_released. Waiters of this client find the key held, as all others
     /// do. When the context has been destroyed it does nothing: no lease is left then, and the key
     /// goes with its ttl.
+    /// A lease that was lost before stays lost, and its key is not left: see ended_by().
     /// Of readers that share one reader on the servers, the others go on, and none of them then
     /// deletes the key.
     /// @throws system_error  errc::lease_released for an empty lease. std::bad_alloc.
@@ -285,9 +287,12 @@ public:
 
     /// The token of the lease, for client::adopt() in another process. No I/O.
     ///
-    /// To hand the lease over, call token() and then detach(), and send the token to the other
-    /// process. Without detach(), both have the lock: this process goes on to extend the key, and
-    /// its release, or the end of this object, takes the lock from the other process.
+    /// To hand the lease over, call token() and then detach(). If ended_by() is then
+    /// lease_end::released, send the token to the other process. Without detach(), both have the
+    /// lock: this process goes on to extend the key, and its release, or the end of this object,
+    /// takes the lock from the other process. For that, the next lease of this process has a token
+    /// of its own: this one is handed on to no waiter.
+    ///
     /// From this call on no other reader of this process shares the reader of this lease on the
     /// servers. If some do so already, the token says so (lease_token::shared). Then none of these
     /// readers deletes the key once the lease has been handed over, wherever they are: it goes one

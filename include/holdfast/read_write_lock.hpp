@@ -37,8 +37,8 @@ namespace holdfast {
 /// gets its lease without I/O. After some time, five times that of its acquire and at most 50 ms,
 /// the next one asks the instances again, as a writer may wait. Each has a lease of its own. The
 /// calls that concern the keys on the servers concern all that share: see lease::extend(),
-/// lease::extend_while() and lease::detach(). A reader with lock_options::max_hold or without a
-/// watchdog shares with nobody.
+/// lease::extend_while(), lease::detach() and lease::token(). A reader with lock_options::max_hold
+/// or without a watchdog shares with nobody.
 ///
 /// **Fences** (lock_options::fencing). A writer's fence is greater than those of all writers and
 /// readers that held the lock before. A reader's fence is greater than those of all writers before,

@@ -102,7 +102,10 @@ void lease::detach() {
 
 lease_token lease::token() const {
     auto const data = checked();
-    if (share_->released || (over() && !data->detached)) throw_error(errc::lease_released);
+    auto const over = data->over.load(std::memory_order_acquire);
+    auto const detached = over == lease_end::released && data->detached;
+    if (share_->released || (over != lease_end::none && !detached))
+        throw_error(errc::lease_released);
     auto& tenure = *static_cast<runtime::lease_record const&>(*data).tenure;
     auto const text = tenure.token_text(data->lock->engine().holder_label());
     return {.value = std::string(text.view()),

@@ -21,6 +21,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,10 @@ constexpr auto quietly = asio::as_tuple(asio::deferred);
 
 /// How long the operator may take for a step.
 constexpr std::chrono::minutes patience{10};
+/// A server that is away for so long has been stopped.
+constexpr std::chrono::seconds longest_blip{1};
+/// For the other servers of a group, or of a Cluster, to take over.
+constexpr std::chrono::seconds failover_time{60};
 /// A waiter has told the servers by then that it waits.
 constexpr milliseconds until_it_waits{200};
 
@@ -46,6 +51,12 @@ struct drill_failure : std::runtime_error {
 
 bool is_intact(instance_status const& s) {
     return s.state == instance_state::up && std::ranges::all_of(s.nodes, is_intact);
+}
+
+/// Its server may have forgotten locks. It answers, and has no vote for a while.
+bool is_back(instance_status const& s) {
+    auto const here = s.state == instance_state::up || s.state == instance_state::quarantined;
+    return here && std::ranges::all_of(s.nodes, is_back);
 }
 
 /// A server is away, or another one has its place.
@@ -87,7 +98,7 @@ private:
     //
 
     asio::awaitable<void> take_all_steps() {
-        co_await all_come_up();
+        co_await all_are(is_intact);
         co_await one_after_the_other();
         auto const count = first_.instances().size();
         if (count > 2) co_await without_a_minority(count - 1);
@@ -129,14 +140,15 @@ private:
         auto held = co_await take(lock_);
         auto const name = first_.instances()[which].address;
         std::vector<std::size_t> const one{which};
-        co_await stops(one);
+        co_await stops(one, held);
         co_await pause(2 * ttl_);
+        require(!is_intact(first_.instances()[which]), name + " is up again too early");
         require(held.held(), "the lease is lost, though a quorum is up");
         passed("the lease goes on", "for twice its ttl, without " + name);
         co_await is_refused();
         co_await held.release();
         co_await one_after_the_other();
-        co_await starts(one);
+        co_await starts(one, is_intact);
     }
 
     /// The first so many, or what one address stands for: then other servers may take over.
@@ -144,14 +156,17 @@ private:
         std::vector<std::size_t> which(count);
         for (std::size_t i = 0; i < count; ++i) which[i] = i;
         auto held = co_await take(lock_);
-        co_await stops(which);
+        auto const before = first_.instances();
+        co_await stops(which, held);
         auto const until = clock::now() + 2 * ttl_ + 4 * timeout_;
         while (held.held() && clock::now() < until) co_await pause(milliseconds(10));
         if (held.held()) {
-            passed("the lease goes on", "because other servers have taken over");
+            require(std::ranges::any_of(which, [&](auto i) { return has_others(before[i]); }),
+                    "the lease goes on without a quorum");
+            passed("the lease goes on", "other servers have taken over");
         } else {
             require(is_loss(held.ended_by()), "the lease has ended without a loss");
-            passed("the holder hears of the loss", "by the deadline of its lease");
+            passed("the holder hears of the loss");
             auto tried = co_await other_lock_.try_acquire(quietly);
             auto const& e = std::get<0>(tried);
             require(!e || e == errc::contended || e == error_condition::unavailable,
@@ -160,16 +175,16 @@ private:
                    e ? e.code().message() : "other servers have taken over");
             if (!e) co_await std::get<1>(tried).release();
         }
-        co_await starts(which);
+        co_await starts(which, is_back);
         auto const began = clock::now();
         if (held.held()) {
             co_await is_refused();
             co_await held.release();
         }
-        auto next = co_await take(other_lock_);
+        auto next = co_await take(other_lock_, failover_time);
         require(!held.held(), "two clients have the lock");
         passed("a client gets the lock again",
-               duration_text(clock::now() - began) + " after all servers are up");
+               duration_text(clock::now() - began) + " after all servers are back");
         co_await next.release();
     }
 
@@ -184,8 +199,9 @@ private:
     };
 
     /// Servers that have restarted have no vote for a while.
-    asio::awaitable<lease> take(lock which) {
-        auto acquired = co_await which.try_acquire_for(max_ttl_ + ttl_ + 4 * timeout_, quietly);
+    asio::awaitable<lease> take(lock which, milliseconds more = milliseconds(0)) {
+        auto const limit = max_ttl_ + ttl_ + 4 * timeout_ + more;
+        auto acquired = co_await which.try_acquire_for(limit, quietly);
         auto const& e = std::get<0>(acquired);
         require(!e, "the lock cannot be acquired: " + e.what());
         co_return std::move(std::get<1>(acquired));
@@ -197,9 +213,8 @@ private:
         require(e == errc::contended, "a client is not refused, but fails: " + e.what());
         passed("a second client is refused");
     }
-    asio::awaitable<void> stops(std::vector<std::size_t> which) {
+    asio::awaitable<void> stops(std::vector<std::size_t> which, lease const& held) {
         auto const before = first_.instances();
-        tell("stop  " + names(which, before));
         auto const stopped = [this, which, before] {
             for (auto* const c : {&first_, &second_}) {
                 auto const now = c->instances();
@@ -208,14 +223,26 @@ private:
             }
             return true;
         };
-        co_await wait_for("the servers stop", stopped);
+        auto const stopped_or_lost = [&] { return stopped() || !held.held(); };
+        tell("stop  " + names(which, before));
+        do {
+            co_await wait_for("the servers stop", stopped_or_lost);
+            require(stopped(), "the lease is lost, though no server was stopped");
+            co_await pause(longest_blip);
+        } while (!stopped());
     }
-    asio::awaitable<void> starts(std::vector<std::size_t> which) {
+    asio::awaitable<void> starts(std::vector<std::size_t> which,
+                                 bool (*are)(instance_status const&)) {
         tell("start " + names(which, first_.instances()));
-        co_await all_come_up();
+        co_await all_are(are);
     }
-    asio::awaitable<void> all_come_up() {
-        return wait_for("all servers are up", [this] { return all_intact(); });
+    asio::awaitable<void> all_are(bool (*are)(instance_status const&)) {
+        tell("wait  until all servers are up");
+        auto const holds = [this, are] {
+            return std::ranges::all_of(first_.instances(), are) &&
+                   std::ranges::all_of(second_.instances(), are);
+        };
+        co_await wait_for("all servers are up", holds);
     }
     static std::string names(std::vector<std::size_t> const& which,
                              std::vector<instance_status> const& all) {
@@ -226,25 +253,34 @@ private:
             if (!s.primary.empty()) {
                 text += "the primary " + s.primary + " of ";
             } else if (!s.nodes.empty()) {
-                text += "a primary of ";
+                text += "the primary that has the key of ";
             }
             text += s.address;
         }
         return text;
     }
-    bool all_intact() const {
-        return std::ranges::all_of(first_.instances(), is_intact) &&
-               std::ranges::all_of(second_.instances(), is_intact);
+    /// Which may take over.
+    static bool has_others(instance_status const& s) {
+        return !s.primary.empty() || !s.nodes.empty();
     }
 
     template <class Condition>
     asio::awaitable<void> wait_for(char const* what, Condition holds) {
-        auto const until = clock::now() + patience;
+        auto const limit = patience + max_ttl_;
+        auto const until = clock::now() + limit;
         while (!holds()) {
-            require(clock::now() < until,
-                    std::string("in ten minutes it has not come to this: ") + what);
+            require(clock::now() < until, "it has not come to this in " + duration_text(limit) +
+                                              ": " + what + problems(first_.instances()));
             co_await pause(milliseconds(20));
         }
+    }
+    static std::string problems(std::vector<instance_status> const& all) {
+        std::string text;
+        for (auto const& s : all) {
+            if (!is_intact(s)) text += "; " + s.address + " is " + to_string(s.state);
+            if (!s.message.empty()) text += ": " + s.message;
+        }
+        return text;
     }
     asio::awaitable<void> pause(clock::duration length) {
         asio::steady_timer timer(context_, length);

@@ -224,10 +224,9 @@ public:
                            }});
     }
 
-    /// True if nothing was wrong. `program`: this one.
+    /// True if nothing was wrong.
     /// `drawing`: the file for a picture, or nothing.
-    bool run(std::string const& program, std::chrono::seconds length, plan p,
-             std::string const& drawing) {
+    bool run(std::chrono::seconds length, plan p, std::string const& drawing) {
         record results;
         results_ = &results;
         if (cluster_)
@@ -241,7 +240,7 @@ public:
         }
         swept_folder const histories;
         auto const seed = static_cast<unsigned>(random_() % 1'000'000'000 + 1);
-        client_group clients(program, plans, histories.path(), seed);
+        client_group clients(plans, histories.path(), seed, results);
         clients_ = &clients;
         auto const faults = carry_out(length);
         try {
@@ -256,16 +255,21 @@ public:
             return std::ranges::count_if(all.granted, [&](moment t) { return t > settled; }) > 50;
         };
         if (!wait_until(goes_on, 60s, 1s)) results.wrong("no grants after the last fault");
-        clients.stop(results);
+        clients.stop();
         auto const all = clients.so_far();
         for (auto const& each : all.findings) results.wrong(each);
         if (!drawing.empty()) picture(all, times_).write(drawing);
         judge judges(windows_);
-        for (auto const& each : judges.findings(all.claims)) results.wrong(each);
+        auto const found = judges.findings(all.claims);
+        for (auto const& each : found) results.wrong(each);
+        two_holders_ = !found.empty();
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n";
         std::cout << "granted in windows: " << judges.in_windows() << '\n';
         return results.summarize(all, faults, lost_keys_);
     }
+
+    /// In the last run.
+    bool found_two_holders() const { return two_holders_; }
 
 private:
     fault_counts carry_out(std::chrono::seconds length) {
@@ -491,6 +495,7 @@ private:
     record* results_ = nullptr;
     client_group* clients_ = nullptr;
     std::vector<window> windows_;
+    bool two_holders_ = false;
     std::vector<fault_time> times_;
     std::size_t lost_keys_ = 0;
     milliseconds longest_calm_{0};

@@ -26,10 +26,10 @@ namespace holdfast::campaign {
 /// them.
 class client_group {
 public:
-    /// `program`: this one. `plans`: one for each. `folder`: for the histories.
-    client_group(std::string program, std::vector<plan> plans, std::string folder, unsigned seed)
+    /// `plans`: one for each. `folder`: for the histories.
+    client_group(std::vector<plan> plans, std::string folder, unsigned seed, record& results)
         : seed_(seed)
-        , program_(std::move(program))
+        , results_(results)
         , plans_(std::move(plans))
         , folder_(std::move(folder)) {
         for (std::size_t i = 0; i < plans_.size(); ++i) {
@@ -46,7 +46,11 @@ public:
     /// Another process takes its place.
     void kill(std::size_t i) {
         members_[i]->gone = true;
-        members_[i]->process.kill();
+        if (members_[i]->process.has_ended()) {
+            note_end(*members_[i]);
+        } else {
+            members_[i]->process.kill();
+        }
         auto next = start(i);
         {
             std::lock_guard const lock(mutex_);
@@ -64,26 +68,26 @@ public:
         return all;
     }
     /// Ends them. Each has a limit for its last calls.
-    void stop(record& results) {
+    void stop() {
         for (std::size_t i = 0; i < size(); ++i) {
             try {
                 std::lock_guard const lock(mutex_);
                 members_[i]->process.say("stop");
             } catch (std::exception const& e) {
-                results.wrong("a client has ended by itself: " + std::string(e.what()));
+                results_.wrong("a client does not hear: " + std::string(e.what()));
             }
         }
         for (auto const& m : members_) {
-            auto const how = m->process.status(std::chrono::seconds(120));
-            if (how != 0) results.wrong("a client ended with the status " + std::to_string(how));
+            if (m->process.status(std::chrono::seconds(120)) != 0) note_end(*m);
         }
         end_readers();
     }
 
 private:
     struct member {
-        member(std::string const& program, std::vector<std::string> arguments)
-            : process(program, std::move(arguments)) {}
+        explicit member(std::vector<std::string> arguments)
+            : process("/proc/self/exe", std::move(arguments)) {}
+        ~member() { gone = true; }
         test::child_process process;
         std::atomic<bool> gone{false};
         std::jthread reader;
@@ -99,9 +103,13 @@ private:
         history_file const made(path_of(number));
         auto const seed = std::to_string(seed_ + number);
         arguments.insert(arguments.begin(), {"--driver", seed, path_of(number)});
-        auto m = std::make_unique<member>(program_, std::move(arguments));
+        auto m = std::make_unique<member>(std::move(arguments));
         m->reader = std::jthread([this, m = m.get()] { read(*m); });
         return m;
+    }
+    void note_end(member& m) {
+        results_.wrong("a client has ended with the status " +
+                       std::to_string(m.process.status(std::chrono::seconds(0))));
     }
     void end_readers() {
         for (auto const& m : members_) m->gone = true;
@@ -131,7 +139,7 @@ private:
     }
 
     unsigned const seed_;
-    std::string const program_;
+    record& results_;
     std::vector<plan> const plans_;
     std::string const folder_;
     unsigned started_ = 0;

@@ -20,11 +20,11 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <iostream>
-#include <memory>
 #include <random>
 #include <sstream>
 #include <stdexcept>
@@ -172,18 +172,21 @@ private:
         asio::steady_timer timer(context_);
         milliseconds longest(10);
         while (!stopped_) {
-            auto const due = clock_type::now() + 5ms;
-            timer.expires_at(due);
+            due_ = clock_type::now() + 5ms;
+            timer.expires_at(due_);
             co_await timer.async_wait(quietly);
-            auto const late = clock_type::now() - due;
+            auto const late = clock_type::now() - due_;
             pause_ = std::max<clock_type::duration>(pause_ - pause_ / 4'000, late);
             if (late <= longest) continue;
             longest = std::chrono::ceil<milliseconds>(late);
             history_.paused(longest);
         }
     }
-    /// The longest time for which this process has not run lately.
-    milliseconds lately_paused() const { return std::chrono::ceil<milliseconds>(pause_); }
+    /// The longest time for which this process has not run lately. After a pause, handlers of
+    /// replies may run before the timer's.
+    milliseconds lately_paused() const {
+        return std::chrono::ceil<milliseconds>(std::max(pause_, clock_type::now() - due_));
+    }
 
     asio::awaitable<void> take_orders() {
         asio::posix::stream_descriptor in(context_, ::dup(STDIN_FILENO));
@@ -296,6 +299,7 @@ private:
             handed_lease const given{.place = reads ? place - 1 : place, .token = l.token()};
             l.detach();
             std::cout << "give " << given.text() << std::endl;
+            if (!std::cout) history_.wrong("a lease cannot be given away");
             co_return;
         }
         auto const released = clock_type::now();
@@ -336,6 +340,7 @@ private:
     asio::io_context context_{1};
     client locks_;
     std::vector<task> tasks_;
+    clock_type::time_point due_ = clock_type::now();
     clock_type::duration pause_{};
     bool stopping_ = false, stopped_ = false;
     int running_ = 0;

@@ -37,6 +37,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -134,9 +135,8 @@ int main(int count, char** arguments) {
             return 0;
         }
         if (!s.faults.empty()) all.choose(s.faults);
-        auto const right =
-            all.run(arguments[0], std::chrono::seconds(s.seconds), s.clients, s.picture);
-        return right == s.clients.guards_restarts ? 0 : 1;
+        auto const right = all.run(std::chrono::seconds(s.seconds), s.clients, s.picture);
+        return (s.clients.guards_restarts ? right : all.found_two_holders()) ? 0 : 1;
     } catch (std::exception const& e) {
         std::cerr << "campaign: " << e.what() << '\n';
         return 2;

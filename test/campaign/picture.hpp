@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <iomanip>
 #include <map>
@@ -36,6 +38,7 @@ public:
             begin_ = std::min(begin_, c.begins);
             end_ = std::max(end_, c.ends);
         }
+        if (h.claims.empty()) begin_ = end_ = moment(0);
         std::size_t next = 0;
         for (auto& [key, row] : rows_) row = next++;
     }

@@ -71,6 +71,73 @@ std::chrono::milliseconds least_left(fleet const& servers) {
 
 BOOST_AUTO_TEST_SUITE(adoptions)
 
+// The program of the first holder stands still from its detach() to the end of its lease.
+BOOST_AUTO_TEST_CASE(a_loss_before_a_detach_has_been_seen_releases_nothing) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    auto held = one.hold("k", {.ttl = 2s, .watchdog = false});
+    BOOST_REQUIRE(one.sees(servers, "k", true));
+    auto const token = given_up(held);
+    auto second = adopted(two, token);
+    BOOST_REQUIRE(wait_until([&] { return lease_clock::now() > held.deadline(); }));
+    BOOST_TEST((one.try_acquire("k").first == errc::contended));
+    BOOST_TEST(one.idle());
+    BOOST_TEST(held.ended_by() == lease_end::released);
+    BOOST_TEST(one.locks.stats().lost == 0U);
+    BOOST_TEST(one.locks.stats().released == 1U);
+    BOOST_TEST(!two.extend(second));
+    BOOST_TEST(copies(servers, "k") == 3U);
+    BOOST_TEST(two.releases(second));
+}
+
+// The lease ends, and its key would be good for another one.
+BOOST_AUTO_TEST_CASE(a_limit_before_a_detach_has_been_seen_hands_nothing_on) {
+    fleet servers(3);
+    test_client one(servers), two(servers);
+    auto held = one.hold("k", {.ttl = 60s, .max_hold = 1s});
+    BOOST_REQUIRE(one.sees(servers, "k", true));
+    attempt next;
+    next.start(one.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(waits(one));
+    auto const token = given_up(held);
+    auto second = adopted(two, token);
+    BOOST_REQUIRE(wait_until([&] { return lease_clock::now() > held.deadline(); }));
+    BOOST_TEST((one.try_acquire("k").first == errc::contended));
+    BOOST_TEST(!next.done);
+    BOOST_TEST(!two.extend(second));
+    BOOST_TEST(two.releases(second));
+    auto const given = wait_for_lease(one, next);
+    BOOST_TEST(given.token().value != token.value);
+    BOOST_TEST(one.locks.stats().handovers == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_lease_that_was_lost_is_not_given_up) {
+    fleet servers(1);
+    test_client client(servers);
+    auto held = client.hold("k", {.ttl = 200ms, .watchdog = false});
+    auto how = lease_end::none;
+    held.wait_end([&](error, lease_end end) { how = end; });
+    BOOST_REQUIRE(client.until([&] { return how != lease_end::none; }));
+    held.detach();
+    BOOST_TEST(held.ended_by() == lease_end::expired);
+    BOOST_CHECK_THROW((void)held.token(), system_error);
+}
+
+// Another process may have it. Then it goes with the release, as the header says.
+BOOST_AUTO_TEST_CASE(a_token_that_is_known_is_not_handed_on) {
+    fleet servers(3);
+    test_client client(servers);
+    auto held = client.hold("k");
+    auto const token = held.token();
+    attempt next;
+    next.start(client.locks.make_lock("k", long_lived));
+    BOOST_REQUIRE(waits(client));
+    BOOST_TEST(client.releases(held));
+    auto const given = wait_for_lease(client, next);
+    BOOST_TEST(given.token().value != token.value);
+    BOOST_TEST(client.locks.stats().handovers == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(another_client_goes_on_with_a_lease) {
     fleet servers(3);
     test_client a(servers);
@@ -167,7 +234,6 @@ BOOST_AUTO_TEST_CASE(an_adopted_token_lasts_as_long_as_its_tenure) {
     std::string const value(max_token_size, '\xee');
     redis_cli(s).set("k", value, 60s);
     std::optional<lease> first = adopted(b, {.value = value}, {.ttl = 60s, .handover_time = 60s});
-    BOOST_TEST(first->token().value == value);
     attempt next(b, "k", {.ttl = 50s});
     BOOST_REQUIRE(b.until([&] { return b.locks.stats().waiters == 1; }));
     first.reset();

@@ -587,6 +587,9 @@ BOOST_AUTO_TEST_CASE(the_loss_of_a_reader_that_was_adopted_ends_those_that_share
     adopted.wait_end([&](error, lease_end end) { how = end; });
     BOOST_REQUIRE(two.until([&] { return how != lease_end::none; }));
     BOOST_TEST(how == lease_end::expired);
+    BOOST_REQUIRE(two.until([&] { return lease_clock::now() > adopted.deadline(); }));
+    // What is sent at the deadline comes before this.
+    BOOST_TEST((try_to(two, page(two).write()).first == errc::contended));
     BOOST_REQUIRE(two.idle());
     for (server& each : servers) BOOST_TEST(readers_at(each) == 1);
     BOOST_TEST(!one.extend(second));

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstddef>
 #include <poll.h>
+#include <stdexcept>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -81,21 +82,25 @@ std::string child_process::line(std::chrono::milliseconds limit) {
     }
 }
 
+bool child_process::has_ended() {
+    if (pid_ > 0 && ::waitpid(pid_, &ended_, WNOHANG) == pid_) pid_ = -1;
+    return pid_ <= 0;
+}
+
 int child_process::status(std::chrono::seconds limit) {
-    int ended = 0;
-    auto const has_ended = [&] { return ::waitpid(pid_, &ended, WNOHANG) == pid_; };
-    if (!wait_until(has_ended, limit)) return -1;
-    pid_ = -1;
-    return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+    if (!wait_until([&] { return has_ended(); }, limit)) return -1;
+    return WIFEXITED(ended_) ? WEXITSTATUS(ended_) : -1;
 }
 
 void child_process::kill() {
-    require(::kill(pid_, SIGKILL) == 0, "kill");
-    ::waitpid(pid_, nullptr, 0);
+    send_signal(SIGKILL);
+    ::waitpid(pid_, &ended_, 0);
     pid_ = -1;
 }
 
+// Never to a process that has ended: its number may be another's, and -1 is all of them.
 void child_process::send_signal(int signal) {
+    if (pid_ <= 0) throw std::logic_error("the child process has ended");
     require(::kill(pid_, signal) == 0, "kill");
 }
 
@@ -105,8 +110,10 @@ void child_process::close_input() {
 
 void child_process::stop() {
     send_signal(SIGSTOP);
-    int state = 0;
-    require(::waitpid(pid_, &state, WUNTRACED) == pid_ && WIFSTOPPED(state), "waitpid");
+    require(::waitpid(pid_, &ended_, WUNTRACED) == pid_, "waitpid");
+    if (WIFSTOPPED(ended_)) return;
+    pid_ = -1;
+    throw std::runtime_error("the child process has ended");
 }
 
 void child_process::go_on() {

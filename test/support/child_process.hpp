@@ -21,6 +21,8 @@ public:
     void say(std::string const& text);
     // The next line of output; empty if none comes in time, or if there is none any more.
     std::string line(std::chrono::milliseconds limit = std::chrono::seconds(20));
+    // Whether it has ended by itself. Does not wait.
+    bool has_ended();
     // The exit status; -1 if the process was killed, or does not end in time.
     int status(std::chrono::seconds limit = std::chrono::seconds(20));
     void kill();
@@ -34,6 +36,7 @@ public:
 private:
     net::unique_fd socket_;
     pid_t pid_ = -1;
+    int ended_ = 0; // its status, once it has ended by itself
     std::string said_;
 };
 

@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(two_holders_of_a_key_are_found) {
 }
 
 BOOST_AUTO_TEST_CASE(one_after_the_other_is_right) {
-    right({held(writing, 10, 20, 1), held(reading, 20, 30, 1), held(reading, 25, 40, 1),
-           held(writing, 40, 50, 2), held(reading, 51, 60, 2)});
+    right({held(writing, 10, 20, 1), held(reading, 20, 30, 2), held(reading, 25, 40, 2),
+           held(writing, 40, 50, 3), held(reading, 51, 60, 4)});
     right({held(exclusive, 30, 40, 2), held(exclusive, 10, 30, 1)});
 }
 
@@ -101,8 +101,8 @@ BOOST_AUTO_TEST_CASE(too_many_holders_of_permits_are_found) {
 BOOST_AUTO_TEST_CASE(a_writer_that_reads_lets_readers_in) {
     auto writer = held(writing, 10, 30, 5);
     writer.reads = moment(20);
-    right({writer, held(reading, 20, 40, 5)});
-    wrong({writer, held(reading, 19, 40, 5)}, "two have the key k for 1 us");
+    right({writer, held(reading, 20, 40, 6)});
+    wrong({writer, held(reading, 19, 40, 6)}, "two have the key k for 1 us");
     wrong({writer, held(writing, 25, 40, 6)}, "two have the key k for 5 us");
 }
 
@@ -113,7 +113,9 @@ BOOST_AUTO_TEST_CASE(a_fence_that_does_not_grow_is_found) {
     }
     wrong({held(writing, 10, 20, 2), held(reading, 21, 30, 1)},
           "the fence 1 of the key k follows 2");
-    right({held(writing, 10, 20, 2), held(reading, 21, 30, 2)});
+    wrong({held(writing, 10, 20, 2), held(reading, 21, 30, 2)},
+          "the fence 2 of the key k follows 2");
+    right({held(writing, 10, 20, 2), held(reading, 21, 30, 3), held(reading, 31, 40, 3)});
     wrong({held(reading, 10, 20, 4), held(writing, 21, 30, 4)},
           "the fence 4 of the key k follows 4");
 }
@@ -142,13 +144,14 @@ BOOST_AUTO_TEST_CASE(fences_of_slots_are_told_apart) {
     right({held(permit, 10, 20, 9, 0), held(permit, 21, 30, 3, 1)});
 }
 
-BOOST_AUTO_TEST_CASE(what_was_granted_in_a_window_counts_for_nothing) {
+BOOST_AUTO_TEST_CASE(what_was_granted_in_a_window_may_overlap_until_it_ends) {
     judge judges({{moment(15), moment(20)}});
-    auto const before = held(exclusive, 10, 100, 5), within = held(exclusive, 15, 100, 4);
+    auto const before = held(exclusive, 10, 20, 5), within = held(exclusive, 15, 100, 4);
     BOOST_TEST(judges.findings({before, within}).empty());
     BOOST_TEST(judges.in_windows() == 1U);
-    auto const after = held(exclusive, 20, 100, 6);
-    BOOST_TEST(judges.findings({before, within, after}).size() == 1U);
+    BOOST_TEST(judges.findings({held(exclusive, 10, 21, 5), within}).size() == 1U);
+    BOOST_TEST(judges.findings({within, held(exclusive, 20, 30, 6)}).size() == 1U);
+    BOOST_TEST(judges.findings({before, within, held(exclusive, 101, 110, 6)}).empty());
 }
 
 //

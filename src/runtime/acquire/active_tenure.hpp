@@ -57,6 +57,8 @@ struct sharer {
 class atomic_sharers {
 public:
     void begin(protocol::sharers s) noexcept { now_.store(s); }
+    /// False once a token was given out: it may be known to another process.
+    bool open() const noexcept { return now_.load().open(); }
     /// One more lease. False if it may not join.
     [[nodiscard]] bool join() noexcept {
         auto now = now_.load();
@@ -197,7 +199,7 @@ public:
     /// begins.
     bool shared : 1 = false;
     bool alone : 1 = false;      ///< shared: it has one lease at most
-    bool leaves_key : 1 = false; ///< shared: so do other processes, and the key is left to its ttl
+    bool leaves_key : 1 = false; ///< another process may have it, so the key is left to its ttl
 
 private:
     bool has_adopted_token_ = false;
@@ -205,7 +207,7 @@ private:
 public:
     /// Of the queue, while that is folded: a longer one counts as this.
     std::chrono::duration<std::uint32_t, std::nano> round_trip{};
-    atomic_sharers sharing; ///< with a lock for readers or writers
+    atomic_sharers sharing;
 
 private:
     redis::token token_;

@@ -49,6 +49,7 @@ active_queue* lease_keeper::on_time(active_tenure& t, lease_clock::time_point no
 active_queue* lease_keeper::apply(active_tenure& t, protocol::tenure_action const& a) {
     active_tenure_ptr const alive(&t);
     active_queue* concerned = nullptr;
+    if (a.effect == effect::lost) claim_loss(t);
     tenures_.send_all(t, a);
     switch (a.effect) {
     case effect::extended:
@@ -125,15 +126,31 @@ active_queue* lease_keeper::on_over(active_tenure& t, effect how) {
     return nullptr;
 }
 
+/// How the lease of a tenure ends that was lost.
+lease_end lease_keeper::loss_of(active_tenure const& t) const {
+    auto const by_time = t.machine.phase() == phase::ending || turn_.time() >= t.machine.deadline();
+    return t.is_revoked() ? lease_end::revoked : by_time ? lease_end::expired : lease_end::key_gone;
+}
+
+// A holder detaches a lease on its own thread, and another process may have adopted it before that
+// comes here. So either the holder learns of the loss, or the key is not released.
+void lease_keeper::claim_loss(active_tenure& t) {
+    for_each_lease(t, [&](lease_record& l) {
+        auto held = lease_end::none;
+        if (!l.over.compare_exchange_strong(held, loss_of(t))) t.leaves_key = true;
+    });
+}
+
 // Ends a held lease that was lost.
 active_queue* lease_keeper::on_lost(active_tenure& t) {
-    auto const by_time = t.machine.phase() == phase::ending || turn_.time() >= t.machine.deadline();
-    auto const how = t.is_revoked() ? lease_end::revoked
-                     : by_time      ? lease_end::expired
-                                    : lease_end::key_gone;
+    auto const how = loss_of(t);
     if (how == lease_end::revoked) t.end_by_revocation();
     while (t.lease != nullptr) {
         auto& l = *t.lease;
+        if (l.over.load(std::memory_order_relaxed) == lease_end::released) {
+            end_detached(l);
+            continue;
+        }
         events_.lost(l, close(l, how), t.revoked_by());
         complete_waiters(l, errc::lease_lost);
     }
@@ -148,8 +165,10 @@ active_queue* lease_keeper::on_lost(active_tenure& t) {
 // Called at the deadline of a lease, after its holder was notified of the loss.
 active_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
-    if (auto* const q = pass_on(t, nullptr, nullptr, turn_.time())) return q;
-    if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
+    if (!t.leaves_key) {
+        if (auto* const q = pass_on(t, nullptr, nullptr, turn_.time())) return q;
+        if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
+    }
     return end_tenure(t);
 }
 
@@ -286,13 +305,18 @@ active_queue* lease_keeper::end_lease(lease_record& l, operation* op, lease_end 
 // Ends a lease and its tenure, and leaves the key to its ttl.
 active_queue* lease_keeper::detach(lease_record& l) {
     active_tenure_ptr const t = l.tenure;
-    t->sharing.hand_over(); // before it is not counted any more: its token may be asked for later
-    events_.released(l, close(l, lease_end::released), false);
-    complete_waiters(l, errc::lease_released);
-    counters::add(counters_.released);
+    end_detached(l);
     if (t->lease == nullptr) return leave_key(*t);
     t->leaves_key = true;
     return nullptr;
+}
+
+void lease_keeper::end_detached(lease_record& l) {
+    // Before it is not counted any more: its token may be asked for later.
+    l.tenure->sharing.hand_over();
+    events_.released(l, close(l, lease_end::released), false);
+    complete_waiters(l, errc::lease_released);
+    counters::add(counters_.released);
 }
 
 active_queue* lease_keeper::leave_key(active_tenure& t) {
@@ -346,6 +370,7 @@ bool lease_keeper::hand_over(active_tenure& tenure, lease_record* l, operation* 
     auto* const q = t->queue;
     auto const& options = t->lock->options();
     if (q == nullptr || t->converted) return false; // folded: no acquire waits
+    if (!t->sharing.open()) return false;           // its token is known elsewhere
     if (!q->machine.hands_over(now, t->machine.valid_until() - now, t->machine.ttl(),
                                options.handover_limit, options.handover_time)) {
         return false;

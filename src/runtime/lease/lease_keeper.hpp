@@ -136,6 +136,8 @@ private:
     active_queue* extend_for(active_tenure&, lease_clock::duration ttl);
     active_queue* on_over(active_tenure&, protocol::tenure_effect);
     active_queue* on_lost(active_tenure&);
+    lease_end loss_of(active_tenure const&) const;
+    void claim_loss(active_tenure&);
     active_queue* on_deadline(active_tenure&);
     void on_extended(active_tenure&);
     void keep_counters(active_tenure&);
@@ -143,6 +145,7 @@ private:
 
     active_queue* end_lease(lease_record&, operation*, lease_end);
     active_queue* detach(lease_record&);
+    void end_detached(lease_record&);
     active_queue* release(active_tenure&, operation*, bool gives_back, lease_clock::time_point now);
     active_queue* leave_queue(active_tenure&);
     active_queue* lose(active_tenure&);

@@ -8,7 +8,7 @@ namespace holdfast::runtime {
 /// if that has ended already.
 active_queue* lease_keeper::pass_on(active_tenure& tenure, lease_record* l, operation* op,
                                     lease_clock::time_point now) {
-    if (!tenure.is_permit()) return nullptr;
+    if (!tenure.is_permit() || !tenure.sharing.open()) return nullptr;
     active_tenure_ptr const t(&tenure);
     auto* const q = folded_.queue_of(*t);
     if (q == nullptr) return nullptr;

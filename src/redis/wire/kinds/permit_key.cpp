@@ -176,11 +176,10 @@ bool read_slot(partial_answer& p, std::int64_t number) {
     return true;
 }
 
-/// Of a grant. One that was adopted may have a slot beyond the permits of our lock.
+/// Of a grant. A tenure that has a slot may serve another lock by now, of fewer permits.
 bool read_granted_slot(partial_answer& p, sent_command const& c, std::int64_t number) {
     auto const asked = c.owner.arguments(c.command);
-    auto const end = std::max<std::int64_t>(asked.permits, asked.slot ? *asked.slot + 1 : 0);
-    return number < end && read_slot(p, number);
+    return (asked.slot || number < asked.permits) && read_slot(p, number);
 }
 
 void settle(partial_answer& p, verdict v) {

@@ -342,9 +342,8 @@ BOOST_AUTO_TEST_CASE(a_slot_beyond_the_permits_is_nonsense) {
             BOOST_TEST(replies(c, {number(slot)}).is_nonsense());
             BOOST_TEST(replies(c, {array, part(slot), part("9")}, true).is_nonsense());
         }
-        // One that was adopted.
-        BOOST_TEST(replies(c, {number("12")}, false, {}, 12)->slot == 12U);
-        BOOST_TEST(replies(c, {number("13")}, false, {}, 12).is_nonsense());
+        // The tenure may be that of another lock by now.
+        BOOST_TEST(replies(c, {number("12")}, false, {}, 2)->slot == 12U);
     }
 }
 
