@@ -96,6 +96,27 @@ BOOST_AUTO_TEST_CASE(one_reader_is_revoked_and_the_others_go_on) {
     });
 }
 
+// An instance shows 64 readers, those that stay longest.
+BOOST_AUTO_TEST_CASE(a_reader_that_is_not_shown_is_not_revoked) {
+    fleet servers(3);
+    test_client reader(servers), ops(servers, labelled("ops"));
+    ops.runs_with(reader);
+    for (auto* const c : {&reader, &ops}) BOOST_REQUIRE(c->all_up());
+    auto held = reads_everywhere(reader, servers);
+    auto const digest = inspect(ops, "k").readers.at(0).digest;
+    command_line others{"ZADD", readers_of_k};
+    for (int i = 0; i < 64; ++i) {
+        others.emplace_back("9999999999999");
+        others.push_back("other" + std::to_string(i));
+    }
+    for (server& s : servers) BOOST_TEST(redis_cli(s).command(others).integer() == 64);
+    auto const r = revoke(ops, "k", digest);
+    BOOST_TEST((r.how == errc::no_quorum), r.how.what());
+    for (server& s : servers) BOOST_TEST(tombstones_among(s) == 0U);
+    BOOST_TEST(!reader.extend(held));
+    BOOST_TEST(reader.releases(held));
+}
+
 // The reader hangs: nobody writes before its deadline.
 BOOST_AUTO_TEST_CASE(no_writer_comes_before_the_deadline_of_a_reader) {
     on_oldest_and_newest([](server_kind const& kind) {
