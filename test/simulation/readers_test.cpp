@@ -372,7 +372,7 @@ BOOST_AUTO_TEST_CASE(no_restart_guard_is_refuted) {
 BOOST_AUTO_TEST_CASE(notes_that_stay_are_refuted) {
     refute(&parts::withdraws_intent, "W5", faults::none);
     refute(&parts::withdraws_where_refused, "W5", faults::none);
-    refute(&parts::remembers_notes, "W5", faults::none);
+    refute(&parts::remembers_notes, "W5", faults::none, 5'012'384);
     refute(&parts::deletes_intent, "W5", faults::none);
 }
 
