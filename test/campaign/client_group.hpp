@@ -57,7 +57,7 @@ public:
             std::swap(members_[i], next);
         }
     }
-    /// It stands still. What it is told meanwhile waits.
+    /// Stops the process. Lines that are sent to it wait until it goes on.
     void freeze(std::size_t i) { members_[i]->process.stop(); }
     void thaw(std::size_t i) { members_[i]->process.go_on(); }
 
@@ -117,13 +117,9 @@ private:
             if (m->reader.joinable()) m->reader.join();
     }
     void read(member& from) {
-        while (!from.gone) {
+        while (!from.gone && !from.process.output_ended()) {
             auto const said = from.process.line(100ms);
-            if (said.starts_with("give ")) {
-                pass_on(from, "take " + said.substr(5));
-            } else if (said.empty()) {
-                std::this_thread::sleep_for(1ms); // or its output has ended
-            }
+            if (said.starts_with("give ")) pass_on(from, "take " + said.substr(5));
         }
     }
     /// A process that has ended, or is frozen, lets the lease go with its ttl.

@@ -1,4 +1,4 @@
-// What the clients of a campaign do, and how their processes are told.
+// What the clients of a campaign do, also as arguments of their processes.
 #ifndef HOLDFAST_TEST_CAMPAIGN_PLAN_HPP
 #define HOLDFAST_TEST_CAMPAIGN_PLAN_HPP
 

@@ -581,7 +581,7 @@ BOOST_AUTO_TEST_CASE(the_loss_of_a_reader_that_was_adopted_ends_those_that_share
     one.runs_with(two);
     auto first = reads_everywhere(one, servers), second = reads(one);
     auto const token = given_up(first);
-    auto [e, adopted] = adopt(two, page(two, {.ttl = 100ms, .watchdog = false}).read(), token);
+    auto [e, adopted] = adopt(two, page(two, {.ttl = 2s, .watchdog = false}).read(), token);
     BOOST_REQUIRE_MESSAGE(!e, e.what());
     auto how = lease_end::none;
     adopted.wait_end([&](error, lease_end end) { how = end; });

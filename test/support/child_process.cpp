@@ -77,7 +77,10 @@ std::string child_process::line(std::chrono::milliseconds limit) {
         char buffer[4096];
         auto const n = ::recv(socket_.get(), buffer, sizeof buffer, 0);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return {};
+        if (n <= 0) {
+            output_ended_ = true;
+            return {};
+        }
         said_.append(buffer, static_cast<std::size_t>(n));
     }
 }

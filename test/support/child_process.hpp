@@ -19,8 +19,10 @@ public:
     child_process& operator=(child_process const&) = delete;
 
     void say(std::string const& text);
-    // The next line of output; empty if none comes in time, or if there is none any more.
+    // The next line of output; empty if none comes in time, or if there is none any more:
+    // output_ended().
     std::string line(std::chrono::milliseconds limit = std::chrono::seconds(20));
+    [[nodiscard]] bool output_ended() const noexcept { return output_ended_; }
     // Whether it has ended by itself. Does not wait.
     bool has_ended();
     // The exit status; -1 if the process was killed, or does not end in time.
@@ -38,6 +40,7 @@ private:
     pid_t pid_ = -1;
     int ended_ = 0; // its status, once it has ended by itself
     std::string said_;
+    bool output_ended_ = false;
 };
 
 } // namespace holdfast::test
