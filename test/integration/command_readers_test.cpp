@@ -106,11 +106,16 @@ BOOST_AUTO_TEST_CASE(inspect_names_the_readers_and_who_waits) {
     BOOST_TEST(reader.at("holder").as_string() == "web-1");
     BOOST_TEST(reader.at("ttl_left_ms").as_int64() > 0);
     BOOST_TEST(all.at("writer").as_object().at("holder").as_string() == "web-3");
-    auto const& first = all.at("instances").as_array().at(0).as_object();
-    BOOST_TEST(first.at("found").as_string() == "readers");
-    BOOST_TEST(first.at("reader_count").as_int64() == 1);
-    BOOST_TEST(first.at("turn").as_string() == "none");
-    BOOST_TEST(first.at("turn_left_ms").is_null());
+    // Two of three have granted the read. The other may not have been connected.
+    std::vector<boost::json::object> readers_at;
+    for (auto const& each : all.at("instances").as_array())
+        if (each.at("found").as_string() == "readers") readers_at.push_back(each.as_object());
+    BOOST_TEST(readers_at.size() >= 2U);
+    for (auto const& each : readers_at) {
+        BOOST_TEST(each.at("reader_count").as_int64() == 1);
+        BOOST_TEST(each.at("turn").as_string() == "none");
+        BOOST_TEST(each.at("turn_left_ms").is_null());
+    }
     auto const table = command_on(servers, "list").said;
     BOOST_TEST(std::regex_search(table, std::regex("\nk +held +1 reader +- +[0-9]")), table);
     BOOST_TEST(!contains(table, "{k}"), table);

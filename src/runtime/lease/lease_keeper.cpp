@@ -165,10 +165,8 @@ active_queue* lease_keeper::on_lost(active_tenure& t) {
 // Called at the deadline of a lease, after its holder was notified of the loss.
 active_queue* lease_keeper::on_deadline(active_tenure& t) {
     --ending_;
-    if (!t.leaves_key) {
-        if (auto* const q = pass_on(t, nullptr, nullptr, turn_.time())) return q;
-        if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
-    }
+    if (auto* const q = pass_on(t, nullptr, nullptr, turn_.time())) return q;
+    if (hand_over(t, nullptr, nullptr, turn_.time())) return nullptr;
     return end_tenure(t);
 }
 
