@@ -6,11 +6,14 @@
 #include "campaign/plan.hpp"
 #include "campaign/results.hpp"
 #include "support/child_process.hpp"
+#include "support/shifted_clock.hpp"
+#include "support/swept_folder.hpp"
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,6 +36,7 @@ public:
         , plans_(std::move(plans))
         , folder_(std::move(folder)) {
         for (std::size_t i = 0; i < plans_.size(); ++i) {
+            clocks_.push_back(std::make_unique<member_clock>());
             auto next = start(i);
             std::lock_guard const lock(mutex_);
             members_.push_back(std::move(next));
@@ -61,6 +65,15 @@ public:
     void freeze(std::size_t i) { members_[i]->process.stop(); }
     void thaw(std::size_t i) { members_[i]->process.go_on(); }
 
+    /// That of the system, by which no process of the library counts. A process that takes its
+    /// place sees the same clock.
+    void shift_clock(std::size_t i, milliseconds by) { clocks_[i]->at.advance(by); }
+    /// The process begins another one, with copies of its connections.
+    void fork(std::size_t i) {
+        std::lock_guard const lock(mutex_);
+        members_[i]->process.say("fork");
+    }
+
     /// What all of them have written until now.
     history so_far() const {
         history all;
@@ -86,11 +99,16 @@ public:
 private:
     struct member {
         explicit member(std::vector<std::string> arguments)
-            : process("/proc/self/exe", std::move(arguments)) {}
+            : process("/usr/bin/env", std::move(arguments)) {}
         ~member() { gone = true; }
         test::child_process process;
         std::atomic<bool> gone{false};
         std::jthread reader;
+    };
+
+    struct member_clock {
+        test::swept_folder folder;
+        test::shifted_clock at{folder.path()};
     };
 
     std::string path_of(unsigned number) const {
@@ -102,7 +120,10 @@ private:
         // It exists before it is read.
         history_file const made(path_of(number));
         auto const seed = std::to_string(seed_ + number);
-        arguments.insert(arguments.begin(), {"--driver", seed, path_of(number)});
+        auto const program = std::filesystem::read_symlink("/proc/self/exe").string();
+        arguments.insert(arguments.begin(), {program, "--driver", seed, path_of(number)});
+        auto const clock = clocks_[place]->at.environment();
+        arguments.insert(arguments.begin(), clock.begin(), clock.end());
         auto m = std::make_unique<member>(std::move(arguments));
         m->reader = std::jthread([this, m = m.get()] { read(*m); });
         return m;
@@ -138,6 +159,7 @@ private:
     record& results_;
     std::vector<plan> const plans_;
     std::string const folder_;
+    std::vector<std::unique_ptr<member_clock>> clocks_;
     unsigned started_ = 0;
     std::mutex mutex_; ///< of the list, and of what is said
     std::vector<std::unique_ptr<member>> members_;

@@ -21,9 +21,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <random>
 #include <sstream>
@@ -68,19 +70,21 @@ struct handed_lease {
     }
 };
 
-/// Its input is lines: `take` and a lease, and `stop`. It prints `give` and a lease that another
-/// process may take.
+/// Its input is lines: `take` and a lease, `fork`, and `stop`. It prints `give` and a lease that
+/// another process may take.
 class driver {
 public:
     driver(plan const& p, unsigned seed, std::string const& history)
         : random_(seed)
         , judges_times_(p.judges_times)
         , history_(history)
-        , locks_(context_.get_executor(), {p.instances.begin(), p.instances.end()}, options(p))
+        , locks_(context_.get_executor(), addresses(p), options(p))
         , tasks_(tasks_of(p)) {}
 
     void run() {
+        ::signal(SIGCHLD, SIG_IGN); // nobody waits for the child of a fork
         asio::co_spawn(context_, note_pauses(), asio::detached);
+        asio::co_spawn(context_, note_memory(), asio::detached);
         for (std::size_t place = 0; place < tasks_.size(); ++place)
             for (unsigned i = 0; i < tasks_[place].coroutines; ++i) start(work(place));
         asio::co_spawn(context_, take_orders(), [](std::exception_ptr e) {
@@ -92,6 +96,24 @@ public:
 private:
     static constexpr auto quietly = asio::as_tuple(asio::deferred);
 
+    /// The clients read the password of single servers again for each connection.
+    static std::vector<address> addresses(plan const& p) {
+        std::vector<address> all;
+        for (auto const& text : p.instances) {
+            auto& next = all.emplace_back(text);
+            if (next.deployment() != deployment::server) continue;
+            auto parts = next.parts();
+            parts.credentials_source = [user = parts.credentials.user,
+                                        file = p.password_file](credentials_reply const& reply) {
+                std::string password;
+                std::getline(std::ifstream(file), password);
+                reply({}, {.user = user, .password = password});
+            };
+            parts.credentials = {};
+            next = parts;
+        }
+        return all;
+    }
     static client_options options(plan const& p) {
         return {.max_ttl = 2s,
                 .instance_timeout = instance_timeout,
@@ -188,6 +210,29 @@ private:
         return std::chrono::ceil<milliseconds>(std::max(pause_, clock_type::now() - due_));
     }
 
+    /// Looks at the memory of this process now and then.
+    asio::awaitable<void> note_memory() {
+        asio::steady_timer timer(context_);
+        while (!stopped_) {
+            timer.expires_after(2s);
+            co_await timer.async_wait(quietly);
+            std::uint64_t size = 0, resident = 0;
+            std::ifstream("/proc/self/statm") >> size >> resident;
+            history_.memory(resident * static_cast<std::uint64_t>(::getpagesize()) / 1'024);
+        }
+    }
+    /// The child keeps copies of all connections open for a while, and ends.
+    void fork() {
+        context_.notify_fork(asio::execution_context::fork_prepare);
+        auto const child = ::fork();
+        if (child == 0) {
+            ::sleep(2);
+            ::_exit(0);
+        }
+        context_.notify_fork(asio::execution_context::fork_parent);
+        if (child < 0) history_.wrong("there is no fork");
+    }
+
     asio::awaitable<void> take_orders() {
         asio::posix::stream_descriptor in(context_, ::dup(STDIN_FILENO));
         std::string said;
@@ -200,7 +245,11 @@ private:
             std::string order;
             line >> order;
             if (order == "stop") break;
-            start(take(handed_lease::of(line)));
+            if (order == "fork") {
+                fork();
+            } else {
+                start(take(handed_lease::of(line)));
+            }
         }
         co_await stop();
     }
@@ -225,7 +274,8 @@ private:
         note_call("shutdown", shuts_down, instance_timeout * 4);
         rusage used{};
         ::getrusage(RUSAGE_SELF, &used);
-        history_.memory(static_cast<std::uint64_t>(used.ru_maxrss));
+        history_.computed(milliseconds((used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1'000 +
+                                       (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1'000));
         stopped_ = true;
     }
 
@@ -243,7 +293,8 @@ private:
             auto const began = clock_type::now();
             error e;
             lease l;
-            switch (draw(3)) {
+            auto const how = draw(3);
+            switch (how) {
             case 0: {
                 auto acquired = co_await on.try_acquire(quietly);
                 e = std::get<0>(acquired);
@@ -272,7 +323,7 @@ private:
                 co_await timer.async_wait(quietly);
                 continue;
             }
-            auto used = use(place, std::move(l), began);
+            auto used = use(place, std::move(l), {.asked = began, .waited = how != 0});
             co_await std::move(used);
         }
     }
@@ -283,15 +334,15 @@ private:
         auto adopted = co_await locks_.adopt(on, from.token, quietly);
         note_call("adopt", began, 2 * instance_timeout, std::get<0>(adopted));
         if (std::get<0>(adopted)) co_return;
-        auto used = use(from.place, std::move(std::get<1>(adopted)), began, true);
+        auto used =
+            use(from.place, std::move(std::get<1>(adopted)), {.asked = began, .adopted = true});
         co_await std::move(used);
     }
 
     /// Holds the lease, and gives it up.
-    asio::awaitable<void> use(std::size_t place, lease l, clock_type::time_point asked,
-                              bool adopted = false) {
+    asio::awaitable<void> use(std::size_t place, lease l, origin from) {
         auto const& on = tasks_[place].on;
-        auto const id = history_.begins(on, l, asked, adopted);
+        auto const id = history_.begins(on, l, from);
         auto const reads = co_await hold(on, l, id);
         history_.looks(id, l);
         if (!l.held()) history_.lost();

@@ -55,6 +55,7 @@ struct claim {
     unsigned permits = 0;          ///< of the semaphore
     std::uint64_t fence = 0;       ///< 0: none
     bool adopted = false;          ///< it has the fence of the lease before
+    bool waited = false;           ///< the call waits for the lock
     moment asked{};                ///< when the call began
     moment begins{}, ends{};       ///< held for certain from, to
     std::optional<moment> reads{}; ///< a writer: from then on it has only read
@@ -66,6 +67,12 @@ struct call_tally {
     milliseconds longest{0};
 };
 
+/// The memory of a process.
+struct memory_look {
+    unsigned client = 0;
+    std::uint64_t kilobytes = 0;
+};
+
 /// What all clients have written down.
 struct history {
     std::vector<claim> claims;
@@ -75,7 +82,8 @@ struct history {
     std::vector<std::string> findings;
     std::uint64_t lost = 0, adopted = 0;
     milliseconds longest_pause{0};
-    std::uint64_t most_memory_kb = 0;
+    std::vector<memory_look> memory; ///< of each process in the order of time
+    milliseconds computed{0};        ///< the time of processors that processes used to their end
 
     /// Of one process. The last line may be incomplete.
     void read(std::string const& file, unsigned client = 0) {
@@ -99,8 +107,8 @@ private:
             c.client = client;
             int how = 0;
             std::int64_t asked = 0;
-            words >> id >> c.key >> how >> c.slot >> c.permits >> c.fence >> c.adopted >> asked >>
-                time;
+            words >> id >> c.key >> how >> c.slot >> c.permits >> c.fence >> c.adopted >>
+                c.waited >> asked >> time;
             if (!words) break;
             c.how = static_cast<lock_access>(how);
             c.asked = moment(asked);
@@ -145,13 +153,24 @@ private:
             break;
         case 'm':
             words >> id;
-            most_memory_kb = std::max(most_memory_kb, id);
+            memory.push_back({client, id});
+            break;
+        case 'u':
+            words >> time;
+            computed += milliseconds(time);
             break;
         default:
             throw std::runtime_error("no event of a history: " + line);
         }
         if (!words) throw std::runtime_error("no event of a history: " + line);
     }
+};
+
+/// The call that has granted a lease.
+struct origin {
+    clock_type::time_point asked;
+    bool adopted = false;
+    bool waited = false;
 };
 
 /// The file of one process. Not thread-safe.
@@ -163,14 +182,14 @@ public:
     }
 
     /// Of a lease that was granted. Nothing if it is over already. Returns its number, or 0.
-    std::uint64_t begins(lock const& on, lease const& l, clock_type::time_point asked,
-                         bool adopted = false) {
+    std::uint64_t begins(lock const& on, lease const& l, origin const& from) {
         auto const now = clock_type::now();
         if (!l.held()) return 0;
         ++last_;
         for (auto const key : l.keys()) {
             write('+', last_, key, static_cast<int>(on.access()), l.slot().value_or(0),
-                  on.permits(), l.fence(), adopted, at(asked).count(), at(now).count());
+                  on.permits(), l.fence(), from.adopted, from.waited, at(from.asked).count(),
+                  at(now).count());
         }
         return last_;
     }
@@ -190,6 +209,7 @@ public:
     void lost() { write('l'); }
     void paused(milliseconds length) { write('p', length.count()); }
     void memory(std::uint64_t kilobytes) { write('m', kilobytes); }
+    void computed(milliseconds time) { write('u', time.count()); }
 
 private:
     template <class... Parts>

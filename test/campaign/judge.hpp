@@ -5,6 +5,8 @@
 // was granted in such a window may overlap earlier ones until the window ends. Its fence counts for
 // nothing.
 //
+// In a process, those that wait for a key get it in the order in which they asked.
+//
 // Fences are those of an object with one call, "the next fence". Where they differ, a history of
 // such an object is linearizable if and only if no call has a smaller fence than one that ended
 // before it began: the fences themselves are the order. Readers are compared with writers alone.
@@ -59,6 +61,7 @@ public:
             std::ranges::stable_sort(claims, {}, &claim::begins);
             look_for_two(claims);
             look_at_fences(claims);
+            look_at_order(claims);
         }
         return std::move(found_);
     }
@@ -146,6 +149,19 @@ private:
         }
     }
 
+    /// G24: in a process, waiters get the lock in the order in which they asked.
+    void look_at_order(std::vector<claim> const& claims) {
+        std::map<unsigned, claim const*> last; // of each process
+        for (auto const& c : claims) {
+            if (c.how != lock_access::exclusive || !c.waited) continue;
+            auto& before = last[c.client];
+            if (before != nullptr && c.asked < before->asked)
+                found_.push_back("one waited for " + name_of(c) + " longer than the one before, " +
+                                 "by " + std::to_string((before->asked - c.asked).count()) + " us");
+            before = &c;
+        }
+    }
+
     static std::string name_of(claim const& c) {
         return c.how == lock_access::permit ? "the slot " + std::to_string(c.slot) + " of " + c.key
                                             : "the key " + c.key;
@@ -159,6 +175,26 @@ private:
     std::vector<std::string> found_;
     std::uint64_t in_windows_ = 0;
 };
+
+/// The clients do the same all the time. So the memory of a process that has looked at it often
+/// must not grow: the last third of the looks is held against the second.
+inline std::vector<std::string> memory_findings(std::vector<memory_look> const& looks) {
+    constexpr std::uint64_t most_growth_kb = 4'096;
+    constexpr std::size_t enough = 12;
+    std::map<unsigned, std::vector<std::uint64_t>> by_client;
+    for (auto const& each : looks) by_client[each.client].push_back(each.kilobytes);
+    std::vector<std::string> found;
+    for (auto const& [client, all] : by_client) {
+        if (all.size() < enough) continue;
+        auto const third = static_cast<std::ptrdiff_t>(all.size() / 3);
+        auto const before = *std::max_element(all.begin() + third, all.begin() + 2 * third);
+        auto const after = *std::max_element(all.begin() + 2 * third, all.end());
+        if (after > before + most_growth_kb)
+            found.push_back("the memory of a client has grown from " + std::to_string(before) +
+                            " KiB to " + std::to_string(after));
+    }
+    return found;
+}
 
 } // namespace holdfast::campaign
 

@@ -5,7 +5,7 @@
 //
 //   campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST]
 //            [--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts]
-//            [--times judged | told] [--picture FILE]
+//            [--times judged | told] [--tls yes | no] [--picture FILE]
 //
 // `server1` and `server5` are so many servers, `sentinel3` is a primary that three sentinels watch,
 // and `mixed` is a list of three instances: a server, a primary behind Sentinel, and a Cluster. The
@@ -14,12 +14,14 @@
 // --kinds      the kinds of lock, with commas between them: lock, multi, read-write, semaphore.
 //              All of them by default.
 // --faults     texts with commas between them: only faults whose names contain one of them.
-//              `--faults help` lists the names.
+//              `--faults help` lists the names. `--faults none`: without a fault no lease may be
+//              lost.
 // --without-guard restarts
 //              The clients count the votes of servers that have forgotten their keys. So two
 //              holders must be found: the exit status is 0 only if something was. The durations of
 //              calls are told, and none is wrong.
 // --times told The same durations alone, for a machine with other work.
+// --tls yes    The clients reach all servers by TLS. There are no lines then.
 // --picture    Draws who held what, and the faults, as SVG.
 //
 // Before each fault the servers are repaired as an operator would do it, so that one fault that
@@ -57,6 +59,7 @@ struct settings {
     std::string deployment, picture;
     unsigned seconds = 20, seed = 1;
     std::vector<std::string> faults;
+    bool tls = false;
     plan clients{.kinds = {"lock", "multi", "read-write", "semaphore"}};
 };
 
@@ -90,6 +93,8 @@ settings parse(std::vector<std::string> const& arguments) {
             s.clients.guards_restarts = s.clients.judges_times = false;
         } else if (option == "--times" && (value == "judged" || value == "told")) {
             s.clients.judges_times = value == "judged";
+        } else if (option == "--tls" && (value == "yes" || value == "no")) {
+            s.tls = value == "yes";
         } else {
             throw std::invalid_argument("unknown option " + option + ' ' + value);
         }
@@ -104,7 +109,7 @@ void set_up(campaign_run& all, std::string const& deployment) {
         throw std::invalid_argument("usage: campaign --deployment server1 | server5 | sentinel3 | "
                                     "cluster | mixed [--kinds LIST] [--minutes N | --seconds N] "
                                     "[--seed N] [--faults LIST] [--without-guard restarts] "
-                                    "[--times judged | told] [--picture FILE]");
+                                    "[--times judged | told] [--tls yes | no] [--picture FILE]");
     auto const mixed = deployment == "mixed";
     if (mixed || deployment == "server1") all.add_servers(1);
     if (deployment == "server5") all.add_servers(5);
@@ -128,13 +133,17 @@ int main(int count, char** arguments) {
         if (count > 3 && std::string_view(arguments[1]) == "--driver")
             return drive({arguments + 1, arguments + count});
         auto const s = parse({arguments + 1, arguments + count});
-        campaign_run all(s.seed);
+        campaign_run all(s.seed, s.tls);
         set_up(all, s.deployment);
         if (s.faults == std::vector<std::string>{"help"}) {
             for (auto const& name : all.names()) std::cout << name << '\n';
             return 0;
         }
-        if (!s.faults.empty()) all.choose(s.faults);
+        if (s.faults == std::vector<std::string>{"none"}) {
+            all.choose_none();
+        } else if (!s.faults.empty()) {
+            all.choose(s.faults);
+        }
         auto const right = all.run(std::chrono::seconds(s.seconds), s.clients, s.picture);
         return (s.clients.guards_restarts ? right : all.found_two_holders()) ? 0 : 1;
     } catch (std::exception const& e) {

@@ -30,22 +30,28 @@ struct plan {
     std::set<std::string> kinds;            ///< of locks
     std::vector<std::string> instances{};   ///< their addresses
     std::vector<std::string> moving_keys{}; ///< more keys, for plain locks, fences and fair ones
+    std::string password_file{};            ///< of the single servers
     bool guards_restarts = true;
     bool judges_times = true;
 
     /// A word for each member.
     std::vector<std::string> arguments() const {
-        return {joined(kinds, ','), joined(instances, ' '), joined(moving_keys, ','),
-                guards_restarts ? "guarded" : "unguarded", judges_times ? "judged" : "told"};
+        return {joined(kinds, ','),
+                joined(instances, ' '),
+                joined(moving_keys, ','),
+                password_file,
+                guards_restarts ? "guarded" : "unguarded",
+                judges_times ? "judged" : "told"};
     }
     static plan of(std::vector<std::string> const& a) {
-        if (a.size() != 5) throw std::invalid_argument("no plan of a campaign");
+        if (a.size() != 6) throw std::invalid_argument("no plan of a campaign");
         auto const kinds = words(a[0]);
         return {.kinds = {kinds.begin(), kinds.end()},
                 .instances = words(a[1], ' '), // an address may have commas
                 .moving_keys = words(a[2]),
-                .guards_restarts = a[3] == "guarded",
-                .judges_times = a[4] == "judged"};
+                .password_file = a[3],
+                .guards_restarts = a[4] == "guarded",
+                .judges_times = a[5] == "judged"};
     }
 
 private:

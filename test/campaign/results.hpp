@@ -5,6 +5,7 @@
 
 #include "campaign/history.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iomanip>
@@ -50,7 +51,8 @@ public:
             std::cout << '\n';
         }
         std::cout << "longest pause of a client: " << h.longest_pause.count() << " ms\n"
-                  << "most memory of a client: " << h.most_memory_kb / 1'024 << " MiB\n";
+                  << "most memory of a client: " << most_memory_kb(h) / 1'024 << " MiB\n"
+                  << "time of processors that clients used: " << h.computed.count() << " ms\n";
         for (auto const& [name, all] : h.calls) {
             calls += all.calls;
             std::cout << all.calls << " x " << name << ", longest: " << all.longest.count()
@@ -66,6 +68,11 @@ public:
     }
 
 private:
+    static std::uint64_t most_memory_kb(history const& h) {
+        std::uint64_t most = 0;
+        for (auto const& m : h.memory) most = std::max(most, m.kilobytes);
+        return most;
+    }
     void print(std::string_view text) const {
         std::cout << std::fixed << std::setprecision(1) << std::setw(7)
                   << static_cast<double>(since(began_).count()) / 1'000 << "  " << text

@@ -2,6 +2,8 @@
 // processes that were killed.
 #include "campaign/history.hpp"
 #include "campaign/judge.hpp"
+#include "campaign/picture.hpp"
+#include "campaign/recovery.hpp"
 #include "support/swept_folder.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -22,6 +24,7 @@ using campaign::judge;
 using campaign::moment;
 using namespace std::chrono_literals;
 using findings = std::vector<std::string>;
+using std::chrono::milliseconds;
 
 constexpr auto exclusive = lock_access::exclusive, reading = lock_access::read,
                writing = lock_access::write, permit = lock_access::permit;
@@ -154,17 +157,70 @@ BOOST_AUTO_TEST_CASE(what_was_granted_in_a_window_may_overlap_until_it_ends) {
     BOOST_TEST(judges.findings({before, within, held(exclusive, 101, 110, 6)}).empty());
 }
 
+BOOST_AUTO_TEST_CASE(one_that_waited_longer_and_came_later_is_found) {
+    auto first = held(exclusive, 100, 110), second = held(exclusive, 120, 130);
+    first.asked = moment(50);
+    second.asked = moment(43);
+    right({first, second});
+    first.waited = second.waited = true;
+    wrong({first, second}, "one waited for the key k longer than the one before, by 7 us");
+    second.client = 1;
+    right({first, second});
+    second.client = 0;
+    second.asked = moment(60);
+    right({first, second});
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_grows_is_found) {
+    std::vector<campaign::memory_look> looks;
+    for (unsigned i = 0; i < 30; ++i) looks.push_back({0, 20'000 + i});
+    for (unsigned i = 0; i < 11; ++i) looks.push_back({2, 1'000 * i}); // too short a life
+    BOOST_TEST(campaign::memory_findings(looks).empty());
+    for (unsigned i = 0; i < 30; ++i) looks.push_back({1, 20'000 + 600 * i});
+    BOOST_TEST(campaign::memory_findings(looks) ==
+                   findings{"the memory of a client has grown from 31400 KiB to 37400"},
+               boost::test_tools::per_element());
+}
+
+// Keys that are seldom taken count for nothing.
+BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
+    std::vector<claim> claims;
+    auto const add = [&](std::string const& key, milliseconds from, milliseconds to) {
+        claims.push_back(held(exclusive, 0, 0));
+        claims.back().key = key;
+        claims.back().begins = from;
+        claims.back().ends = to;
+    };
+    for (int i = 0; i < 20; ++i) {
+        add("often", i * 1s, i * 1s + 950ms);
+        if (i != 10) add("too", i * 1s, i * 1s + 900ms);
+    }
+    add("too", 19'900ms, 19'950ms);
+    add("seldom", 0ms, 1ms);
+    add("seldom", 20s, 21s);
+    std::vector<campaign::fault_time> const faults{{"kill", 9'000ms, 9'800ms},
+                                                   {"kill", 9'000ms, 9'910ms},
+                                                   {"freeze", 9'930ms, 9'940ms},
+                                                   {"freeze", 9'970ms, 9'980ms},
+                                                   {"kill", 2'100ms, 3'200ms}};
+    auto const all = campaign::recoveries(claims, faults);
+    BOOST_TEST(all.size() == 2U);
+    BOOST_TEST((all.at("freeze") == std::vector<moment>{50ms, 1'100ms}));
+    BOOST_TEST((all.at("kill") == std::vector<moment>{0ms, 100ms, 1'100ms}));
+}
+
 //
 // Files
 //
 
 BOOST_AUTO_TEST_CASE(a_lease_is_held_from_the_first_to_the_last_look) {
-    auto const h = read("+ 1 a 0 0 0 7 0 90 100\n+ 1 b 0 0 0 7 0 90 101\n= 1 150\n"
-                        "+ 2 page 2 0 0 0 0 95 110\n= 1 200\nr 2 130\n= 2 140\n");
+    auto const h = read("+ 1 a 0 0 0 7 0 1 90 100\n+ 1 b 0 0 0 7 0 1 90 101\n= 1 150\n"
+                        "+ 2 page 2 0 0 0 0 0 95 110\n= 1 200\nr 2 130\n= 2 140\n");
     BOOST_REQUIRE(h.claims.size() == 3U);
     BOOST_TEST(h.granted.size() == 2U);
     BOOST_TEST(h.claims[1].key == "b");
     BOOST_TEST(h.claims[1].fence == 7U);
+    BOOST_TEST(h.claims[1].waited);
     BOOST_TEST((h.claims[1].asked == moment(90)));
     BOOST_TEST((h.claims[0].begins == moment(100)));
     BOOST_TEST((h.claims[0].ends == moment(200)));
@@ -175,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_held_from_the_first_to_the_last_look) {
 
 // The process was killed while it wrote the last line.
 BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
-    auto const h = read("+ 1 k 0 0 0 0 0 90 100\n= 1 150\n= 1 16");
+    auto const h = read("+ 1 k 0 0 0 0 0 0 90 100\n= 1 150\n= 1 16");
     BOOST_REQUIRE(h.claims.size() == 1U);
     BOOST_TEST((h.claims[0].ends == moment(150)));
     BOOST_TEST(read("+ 1 k 0 0").claims.empty());
@@ -184,14 +240,16 @@ BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
 
 BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
     auto const h = read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl\n"
-                        "p 40\np 20\nm 4096\n");
+                        "p 40\np 20\nm 4096\nm 4000\nu 30\nu 5\n");
     BOOST_TEST(h.calls.at("release").calls == 2U);
     BOOST_TEST((h.calls.at("release").longest == 30ms));
     BOOST_TEST(h.outcomes.at("the lease was lost") == 1U);
     BOOST_TEST(h.findings == findings{"something is wrong"}, boost::test_tools::per_element());
     BOOST_TEST(h.lost == 1U);
     BOOST_TEST((h.longest_pause == 40ms));
-    BOOST_TEST(h.most_memory_kb == 4096U);
+    BOOST_REQUIRE(h.memory.size() == 2U);
+    BOOST_TEST(h.memory[1].kilobytes == 4000U);
+    BOOST_TEST((h.computed == 35ms));
 }
 
 BOOST_AUTO_TEST_CASE(a_line_that_is_no_event_is_no_history) {

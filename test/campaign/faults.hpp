@@ -1,0 +1,69 @@
+// The faults of a campaign, and what they share.
+#ifndef HOLDFAST_TEST_CAMPAIGN_FAULTS_HPP
+#define HOLDFAST_TEST_CAMPAIGN_FAULTS_HPP
+
+#include "campaign/history.hpp"
+#include "campaign/judge.hpp"
+#include "campaign/plan.hpp"
+#include "campaign/results.hpp"
+#include "support/server.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace holdfast::campaign {
+
+using namespace holdfast::test;
+
+/// N3: two may hold a lock for about a second after SWAPDB, and the check that finds it out needs
+/// an answer.
+inline constexpr milliseconds unannounced = 1'000ms + instance_timeout;
+
+struct fault {
+    std::string name;
+    std::function<void()> happens;
+};
+using fault_list = std::vector<fault>;
+
+/// Chance, the length of faults, and what is noted.
+class fault_context {
+public:
+    explicit fault_context(unsigned seed)
+        : random_(seed) {}
+
+    std::size_t draw(std::size_t below) { return random_() % below; }
+    // The length of a fault is no synchronisation: whatever happens meanwhile must be right.
+    void pause(std::size_t most = 600) {
+        std::this_thread::sleep_for(milliseconds(1 + draw(most)));
+    }
+    void freeze(server& s) {
+        s.freeze();
+        pause(1'500);
+        s.thaw();
+    }
+    void revive(server& s) {
+        if (s.frozen()) s.thaw();
+        if (!s.running()) s.restart();
+    }
+    /// From now on two may have a lock.
+    void open_window(milliseconds length = unannounced) {
+        auto const now = clock_type::now();
+        windows_.push_back({at(now), at(now + length)});
+    }
+    std::vector<window> const& windows() const { return windows_; }
+    record& results() { return results_; }
+
+private:
+    std::mt19937 random_;
+    std::vector<window> windows_;
+    record results_;
+};
+
+} // namespace holdfast::campaign
+
+#endif

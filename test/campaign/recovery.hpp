@@ -1,0 +1,60 @@
+// For how long nobody got a lock because of a fault.
+#ifndef HOLDFAST_TEST_CAMPAIGN_RECOVERY_HPP
+#define HOLDFAST_TEST_CAMPAIGN_RECOVERY_HPP
+
+#include "campaign/history.hpp"
+#include "campaign/picture.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace holdfast::campaign {
+
+/// For each kind of fault, the longest time for which a key had no holder that was seen, of those
+/// times that begin in the fault: sorted. All clients want the keys of locks that exclude each
+/// other all the time, so that is how long a dead holder's lease and the servers kept them from it.
+inline std::map<std::string, std::vector<moment>>
+recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faults) {
+    constexpr std::size_t often = 20;
+    constexpr moment between_looks = 40ms; // of a holder at its lease
+    std::map<std::string, std::vector<claim const*>> by_key;
+    for (auto const& c : claims)
+        if (c.how == lock_access::exclusive) by_key[c.key].push_back(&c);
+    std::vector<std::pair<moment, moment>> gaps;
+    for (auto& [key, all] : by_key) {
+        if (all.size() < often) continue;
+        std::ranges::sort(all, {}, &claim::begins);
+        auto ended = all.front()->ends;
+        for (auto const* const c : all) {
+            if (c->begins > ended) gaps.emplace_back(ended, c->begins);
+            ended = std::max(ended, c->ends);
+        }
+    }
+    std::map<std::string, std::vector<moment>> found;
+    for (auto const& f : faults) {
+        moment longest{0};
+        for (auto const& [from, to] : gaps)
+            if (from > f.from - between_looks && from < f.to)
+                longest = std::max(longest, to - from);
+        found[f.name].push_back(longest);
+    }
+    for (auto& [name, times] : found) std::ranges::sort(times);
+    return found;
+}
+
+inline void tell_recoveries(std::vector<claim> const& claims,
+                            std::vector<fault_time> const& faults) {
+    for (auto const& [name, times] : recoveries(claims, faults)) {
+        std::cout << "longest without a holder after " << name << ": median "
+                  << times[times.size() / 2].count() / 1'000 << " ms, worst "
+                  << times.back().count() / 1'000 << " ms\n";
+    }
+}
+
+} // namespace holdfast::campaign
+
+#endif

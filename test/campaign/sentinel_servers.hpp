@@ -1,0 +1,92 @@
+// The primary of a campaign, its replicas and sentinels, and their faults.
+#ifndef HOLDFAST_TEST_CAMPAIGN_SENTINEL_SERVERS_HPP
+#define HOLDFAST_TEST_CAMPAIGN_SENTINEL_SERVERS_HPP
+
+#include "campaign/faults.hpp"
+#include "support/sentinel_group.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace holdfast::campaign {
+
+class sentinel_servers {
+public:
+    sentinel_servers(fault_context& context, sentinel_group_options options)
+        : context_(context)
+        , group_(std::move(options)) {}
+
+    sentinel_group& group() { return group_; }
+
+    void add_faults(fault_list& list) {
+        add(list, "sentinel: kill of the primary", [this] { kill_primary(); });
+        add(list, "sentinel: the primary is killed twice", [this] {
+            kill_primary();
+            kill_primary();
+        });
+        add(list, "sentinel: the primary freezes and is replaced", [this] {
+            auto const victim = group_.primary();
+            switches([&] { group_.member(victim).freeze(); });
+            context_.pause();
+            group_.member(victim).thaw();
+            group_.wait_until_settled();
+        });
+        add(list, "sentinel: the primary freezes for a moment",
+            [this] { context_.freeze(group_.member(group_.primary())); });
+        add(list, "sentinel: planned fail-over", [this] {
+            switches([&] { group_.begin_failover(); });
+            group_.wait_until_settled();
+        });
+        add(list, "sentinel: a sentinel freezes",
+            [this] { context_.freeze(group_.sentinel(context_.draw(group_.sentinels()))); });
+        add(list, "sentinel: the primary restarts empty", [this] {
+            group_.restart_empty(group_.primary());
+            group_.wait_until_settled();
+        });
+        add(list, "sentinel: replicas are cut off, and the primary is killed", [this] {
+            auto const victim = group_.primary();
+            for (std::size_t i = 0; i < group_.members(); ++i)
+                if (i != victim) group_.cut_replication(i);
+            context_.pause();
+            switches([&] { group_.member(victim).kill(); });
+            group_.member(victim).restart();
+            for (std::size_t i = 0; i < group_.members(); ++i)
+                if (i != group_.primary()) group_.restore_replication(i);
+            group_.wait_until_settled();
+        });
+    }
+    void settle() {
+        for (std::size_t i = 0; i < group_.sentinels(); ++i) context_.revive(group_.sentinel(i));
+        for (std::size_t i = 0; i < group_.members(); ++i) context_.revive(group_.member(i));
+        group_.wait_until_settled(90s);
+    }
+
+private:
+    void add(fault_list& list, std::string name, std::function<void()> happens) {
+        list.push_back({std::move(name), [this, happens = std::move(happens)] {
+                            settle();
+                            happens();
+                        }});
+    }
+    template <class Fault>
+    void switches(Fault happens) {
+        auto const before = group_.majority();
+        happens();
+        if (before) group_.wait_for_switch(*before);
+    }
+    void kill_primary() {
+        auto const victim = group_.primary();
+        switches([&] { group_.member(victim).kill(); });
+        group_.member(victim).restart();
+        group_.wait_until_settled();
+    }
+
+    fault_context& context_;
+    sentinel_group group_;
+};
+
+} // namespace holdfast::campaign
+
+#endif
