@@ -23,7 +23,7 @@ constexpr std::string_view words = "abcnf";
 constexpr std::array<unsigned, 3> slots{4, 7, 9};
 
 bool gives(char word) {
-    return word <= 'c';
+    return word >= 'a' && word <= 'c';
 }
 unsigned slot_of(char word) {
     return slots[static_cast<std::size_t>(word - 'a')];
