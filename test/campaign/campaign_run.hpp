@@ -24,11 +24,12 @@
 #include <cstddef>
 #include <exception>
 #include <iostream>
-#include <iterator>
+#include <map>
 #include <memory>
-#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace holdfast::campaign {
@@ -38,6 +39,9 @@ inline constexpr std::chrono::seconds longest_calm{60};
 /// In the end no lock may be left: the longest ttl is 2 s, and what tells readers or a line that a
 /// process waits lasts 5 s at most.
 inline constexpr std::chrono::seconds left_behind_for{10};
+
+/// max_ttl of the clients, and 2 s for a new primary.
+inline constexpr std::chrono::seconds longest_lease{4};
 
 class campaign_run {
 public:
@@ -63,18 +67,23 @@ public:
         cluster_->add_faults(faults_);
     }
     void add_clients() {
-        faults_.push_back(
-            {"client: kill", [this] { clients_->kill(context_.draw(clients_->size())); }});
+        faults_.push_back({"client: kill", [this] {
+                               // N11: a client that starts after a fail-over or restart may not
+                               // know of it, until what was granted before has ended.
+                               std::this_thread::sleep_until(last_ + longest_lease);
+                               context_.begin();
+                               clients_->kill(context_.draw(clients_->size()));
+                           }});
         faults_.push_back({"client: freeze and thaw", [this] {
                                auto const i = context_.draw(clients_->size());
                                clients_->freeze(i);
                                context_.pause(2'500);
                                clients_->thaw(i);
                            }});
+        // Fences rest on it where an instance has lost counters.
         faults_.push_back({"client: the clock jumps", [this] {
-                               clients_->shift_clock(
-                                   context_.draw(clients_->size()),
-                                   milliseconds(context_.draw(2) == 0 ? 60'000 : -60'000));
+                               auto const to = milliseconds(context_.draw(801)) - 400ms;
+                               clients_->shift_clock(context_.draw(clients_->size()), to);
                            }});
         faults_.push_back(
             {"client: fork", [this] { clients_->fork(context_.draw(clients_->size())); }});
@@ -106,18 +115,15 @@ public:
         client_group clients(plans(p), histories.path(), seed, results);
         clients_ = &clients;
         auto const counts = carry_out(length);
-        try {
-            settle();
-        } catch (std::exception const& e) {
-            results.wrong(std::string("the servers did not settle after the last fault: ") +
-                          e.what());
-        }
+        settle();
         auto const settled = at(clock_type::now());
+        std::string stuck;
         auto const goes_on = [&] {
-            auto const all = clients.so_far();
-            return std::ranges::count_if(all.granted, [&](moment t) { return t > settled; }) > 50;
+            stuck = not_granted_since(settled, clients.so_far().claims);
+            return stuck.empty();
         };
-        if (!wait_until(goes_on, 60s, 1s)) results.wrong("no grants after the last fault");
+        if (!wait_until(goes_on, 60s, 1s))
+            results.wrong("no grants after the last fault: " + stuck);
         clients.stop();
         look_for_left_locks();
         auto const all = clients.so_far();
@@ -128,7 +134,7 @@ public:
         judge judges(context_.windows());
         auto const found = judges.findings(all.claims);
         for (auto const& each : found) results.wrong(each);
-        two_holders_ = !found.empty();
+        two_holders_ = judges.overlaps() > 0;
         for (auto const& each : memory_findings(all.memory)) results.wrong(each);
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n"
                   << "granted in windows: " << judges.in_windows() << '\n';
@@ -157,72 +163,107 @@ private:
     }
     fault_counts carry_out(std::chrono::seconds length) {
         auto const end = clock_type::now() + length;
-        auto last = clock_type::now(); // the end of the last fault that was carried out
+        last_ = clock_type::now();
         fault_counts counts;
         for (auto const& each : faults_) counts[each.name] = {};
         while (clock_type::now() < end) {
             if (!faults_.empty()) {
                 auto const& next = faults_[context_.draw(faults_.size())];
-                if (carry_out(next, counts[next.name])) {
-                    note_calm(last);
-                    last = clock_type::now();
-                } else if (note_calm(last)) {
-                    last = clock_type::now(); // each minute is a finding
-                }
+                carry_out(next, counts[next.name]);
             }
             context_.pause(2'000);
         }
+        if (!faults_.empty()) note_calm(clock_type::now());
+        if (!faults_.empty() && times_.empty()) context_.results().wrong("there was no fault");
         return counts;
     }
-    bool carry_out(fault const& next, fault_count& count) {
+    void carry_out(fault const& next, fault_count& count) {
         context_.results().say(next.name);
-        auto const began = at(clock_type::now());
+        context_.begin();
         try {
             next.happens();
         } catch (std::exception const& e) {
             ++count.failed;
             context_.results().say(std::string("  not carried out: ") + e.what());
-            return false;
+            if (note_calm(clock_type::now())) last_ = clock_type::now(); // each minute is a finding
+            return;
         }
         ++count.happened;
-        times_.push_back({next.name, began, at(clock_type::now())});
-        return true;
+        note_calm(context_.began());
+        last_ = clock_type::now();
+        times_.push_back({next.name, at(context_.began()), at(last_)});
     }
     /// Repairs all servers, and waits until they work.
     void settle() {
-        if (singles_) singles_->settle();
-        if (sentinel_) sentinel_->settle();
-        if (cluster_) cluster_->settle();
+        auto const each = [this](auto const& group) {
+            if (!group) return;
+            try {
+                group->settle();
+            } catch (std::exception const& e) {
+                context_.results().wrong(
+                    std::string("servers did not settle after the last fault: ") + e.what());
+            }
+        };
+        each(singles_);
+        each(sentinel_);
+        each(cluster_);
+    }
+    /// Keys that were taken often before, and not since then.
+    static std::string not_granted_since(moment settled, std::vector<claim> const& claims) {
+        constexpr unsigned often = 20;
+        std::map<std::string, unsigned> before;
+        std::set<std::string> since;
+        for (auto const& c : claims) {
+            if (c.begins > settled) {
+                since.insert(c.key);
+            } else {
+                ++before[c.key];
+            }
+        }
+        std::string missing;
+        for (auto const& [key, count] : before)
+            if (count >= often && !since.contains(key)) missing += ' ' + key;
+        return since.empty() ? "none at all" : missing;
     }
     /// True, and a finding, if no fault was carried out for too long.
-    bool note_calm(clock_type::time_point last) {
-        auto const calm = since(last);
+    bool note_calm(clock_type::time_point until) {
+        auto const calm = std::chrono::duration_cast<milliseconds>(until - last_);
         longest_calm_ = std::max(longest_calm_, calm);
         if (calm <= longest_calm) return false;
         context_.results().wrong("no fault was carried out for " + std::to_string(calm.count()) +
                                  " ms");
         return true;
     }
-    /// S4: the clients have ended, and no lock stays.
+    /// S4: the clients have ended, and no key stays that does not expire.
     void look_for_left_locks() {
-        std::vector<redis_cli> on;
         if (singles_)
-            for (auto const& s : singles_->servers()) on.emplace_back(*s);
-        if (sentinel_) on.push_back(sentinel_->group().cli(sentinel_->group().primary()));
-        if (cluster_) {
-            auto& c = cluster_->group();
-            for (std::size_t i = 0; i < c.size(); ++i)
-                if (c.role(i) == "master") on.push_back(c.cli(i));
+            for (auto const& s : singles_->servers()) look_for_left_locks(redis_cli(*s));
+        try {
+            if (sentinel_) {
+                auto& g = sentinel_->group();
+                look_for_left_locks(g.cli(g.primary()));
+            }
+            if (cluster_) {
+                auto& c = cluster_->group();
+                for (std::size_t i = 0; i < c.size(); ++i)
+                    if (c.role(i) == "master") look_for_left_locks(c.cli(i));
+            }
+        } catch (std::exception const& e) {
+            context_.results().wrong(std::string("no look for left locks: ") + e.what());
         }
-        for (auto& cli : on) {
-            std::vector<std::string> left;
-            auto const none = [&] {
-                left = lock_names(cli);
-                return left.empty();
-            };
+    }
+    void look_for_left_locks(redis_cli cli) {
+        std::vector<std::string> left;
+        auto const none = [&] {
+            left = lock_names(cli);
+            return left.empty();
+        };
+        try {
             if (!wait_until(none, left_behind_for, 200ms))
                 context_.results().wrong(std::to_string(left.size()) +
                                          " locks are left, the first " + left.front());
+        } catch (std::exception const& e) {
+            context_.results().wrong(std::string("no look for left locks: ") + e.what());
         }
     }
 
@@ -233,6 +274,7 @@ private:
     bool two_holders_ = false;
     std::vector<fault_time> times_;
     milliseconds longest_calm_{0};
+    clock_type::time_point last_; ///< the end of the last fault that was carried out
     std::unique_ptr<single_servers> singles_;
     std::unique_ptr<sentinel_servers> sentinel_;
     std::unique_ptr<cluster_servers> cluster_;

@@ -65,9 +65,10 @@ public:
     void freeze(std::size_t i) { members_[i]->process.stop(); }
     void thaw(std::size_t i) { members_[i]->process.go_on(); }
 
-    /// That of the system, by which no process of the library counts. A process that takes its
-    /// place sees the same clock.
-    void shift_clock(std::size_t i, milliseconds by) { clocks_[i]->at.advance(by); }
+    /// The clock of the system is so far off from now on, also for a process that takes its place.
+    void shift_clock(std::size_t i, milliseconds to) {
+        clocks_[i]->at.advance(to - clocks_[i]->at.shift());
+    }
     /// The process begins another one, with copies of its connections.
     void fork(std::size_t i) {
         std::lock_guard const lock(mutex_);

@@ -94,6 +94,7 @@ private:
     void add(fault_list& list, std::string name, std::function<void()> happens) {
         list.push_back({std::move(name), [this, happens = std::move(happens)] {
                             settle();
+                            context_.begin();
                             happens();
                         }});
     }
@@ -118,23 +119,27 @@ private:
             finish(moving, from, to);
             migrate_back(to, from);
         });
-        // A repair ends what is left of the migration.
-        for (auto const source : {true, false}) {
-            add(list,
-                source ? "cluster: the source of a migration dies"
-                       : "cluster: the target of a migration dies",
-                [this, source] {
-                    auto const [from, to] = ends_of_migration();
-                    slot_migration moving(cluster_, migrating, from, to);
-                    moving.begin();
-                    move_keys(moving, from, to, 1);
-                    auto const slot = slot_of(source ? from : to);
-                    auto const victim = source ? from : to;
-                    cluster_.node(victim).kill();
-                    cluster_.wait_for_other_owner(slot, victim, recovery_time);
-                    cluster_.node(victim).restart();
-                });
+        // N31: on Redis, one that dies as the source may give a lock two holders.
+        if (cluster_.options().kind.name.starts_with("valkey")) {
+            add(list, "cluster: the source of a migration dies", [this] {
+                auto const [from, to] = ends_of_migration();
+                die_in_migration(from, to, from);
+            });
         }
+        add(list, "cluster: the target of a migration dies", [this] {
+            auto const [from, to] = ends_of_migration();
+            die_in_migration(from, to, to);
+        });
+    }
+    /// A repair ends what is left of the migration.
+    void die_in_migration(std::size_t from, std::size_t to, std::size_t victim) {
+        slot_migration moving(cluster_, migrating, from, to);
+        moving.begin();
+        move_keys(moving, from, to, 1);
+        auto const slot = slot_of(victim);
+        cluster_.node(victim).kill();
+        cluster_.wait_for_other_owner(slot, victim, recovery_time);
+        cluster_.node(victim).restart();
     }
     /// The owner of the slots that migrate, and another primary.
     std::pair<std::size_t, std::size_t> ends_of_migration() {

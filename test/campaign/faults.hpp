@@ -55,12 +55,16 @@ public:
         auto const now = clock_type::now();
         windows_.push_back({at(now), at(now + length)});
     }
+    /// The servers were repaired, and the fault begins.
+    void begin() { began_ = clock_type::now(); }
+    clock_type::time_point began() const { return began_; }
     std::vector<window> const& windows() const { return windows_; }
     record& results() { return results_; }
 
 private:
     std::mt19937 random_;
     std::vector<window> windows_;
+    clock_type::time_point began_{};
     record results_;
 };
 

@@ -42,7 +42,7 @@ public:
     /// What is wrong with these leases.
     std::vector<std::string> findings(std::vector<claim> const& all) {
         found_.clear();
-        in_windows_ = 0;
+        in_windows_ = overlaps_ = 0;
         std::map<std::string, std::vector<claim>> by_key;
         for (auto const& c : all) {
             if (end_of_window(c.begins)) ++in_windows_;
@@ -59,12 +59,16 @@ public:
         }
         for (auto& [key, claims] : by_key) {
             std::ranges::stable_sort(claims, {}, &claim::begins);
+            auto const before = found_.size();
             look_for_two(claims);
+            overlaps_ += found_.size() - before;
             look_at_fences(claims);
             look_at_order(claims);
         }
         return std::move(found_);
     }
+    /// Findings of the last history that are more holders than there may be.
+    std::size_t overlaps() const { return overlaps_; }
     /// Claims of the last history that were granted in a window.
     std::uint64_t in_windows() const { return in_windows_; }
 
@@ -173,6 +177,7 @@ private:
 
     std::vector<window> windows_;
     std::vector<std::string> found_;
+    std::size_t overlaps_ = 0;
     std::uint64_t in_windows_ = 0;
 };
 

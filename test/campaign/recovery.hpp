@@ -4,6 +4,7 @@
 
 #include "campaign/history.hpp"
 #include "campaign/picture.hpp"
+#include "campaign/plan.hpp"
 
 #include <algorithm>
 #include <iostream>
@@ -15,10 +16,11 @@
 namespace holdfast::campaign {
 
 /// For each kind of fault, the longest time for which a key had no holder that was seen, of those
-/// times that begin in the fault: sorted. All clients want the keys of locks that exclude each
-/// other all the time, so that is how long a dead holder's lease and the servers kept them from it.
+/// times that begin in the fault or soon after it: sorted. All clients want the keys of locks that
+/// exclude each other all the time, so that is how long a dead holder's lease and the servers kept
+/// them from it.
 inline std::map<std::string, std::vector<moment>>
-recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faults) {
+recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faults, moment soon) {
     constexpr std::size_t often = 20;
     constexpr moment between_looks = 40ms; // of a holder at its lease
     std::map<std::string, std::vector<claim const*>> by_key;
@@ -38,7 +40,7 @@ recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faul
     for (auto const& f : faults) {
         moment longest{0};
         for (auto const& [from, to] : gaps)
-            if (from > f.from - between_looks && from < f.to)
+            if (from > f.from - between_looks && from <= f.to + soon)
                 longest = std::max(longest, to - from);
         found[f.name].push_back(longest);
     }
@@ -48,7 +50,7 @@ recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faul
 
 inline void tell_recoveries(std::vector<claim> const& claims,
                             std::vector<fault_time> const& faults) {
-    for (auto const& [name, times] : recoveries(claims, faults)) {
+    for (auto const& [name, times] : recoveries(claims, faults, ttl)) {
         std::cout << "longest without a holder after " << name << ": median "
                   << times[times.size() / 2].count() / 1'000 << " ms, worst "
                   << times.back().count() / 1'000 << " ms\n";

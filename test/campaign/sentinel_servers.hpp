@@ -6,6 +6,7 @@
 #include "support/sentinel_group.hpp"
 
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <string>
 #include <utility>
@@ -60,6 +61,7 @@ public:
     void settle() {
         for (std::size_t i = 0; i < group_.sentinels(); ++i) context_.revive(group_.sentinel(i));
         for (std::size_t i = 0; i < group_.members(); ++i) context_.revive(group_.member(i));
+        restore_replicas();
         group_.wait_until_settled(90s);
     }
 
@@ -67,8 +69,18 @@ private:
     void add(fault_list& list, std::string name, std::function<void()> happens) {
         list.push_back({std::move(name), [this, happens = std::move(happens)] {
                             settle();
+                            context_.begin();
                             happens();
                         }});
+    }
+    /// A fault that was not carried out to its end may have left some cut off.
+    void restore_replicas() {
+        try {
+            for (std::size_t i = 0; i < group_.members(); ++i)
+                if (i != group_.primary()) group_.restore_replication(i);
+        } catch (std::exception const& e) {
+            context_.results().say(std::string("  replicas are not restored: ") + e.what());
+        }
     }
     template <class Fault>
     void switches(Fault happens) {

@@ -62,13 +62,16 @@ public:
         add_ends(list);
         add_commands(list);
         add_settings(list);
-        list.push_back({"server: the clock jumps", [this] {
-                            context_.open_window();
-                            any().shift_clock(milliseconds(context_.draw(2) == 0 ? 5'000 : -5'000));
-                        }});
-        list.push_back({"server: the password changes", [this] { change_password(); }});
+        // Ahead, and the next time back: fences rest on clocks that are right within a minute.
+        add(list, "server: the clock jumps", [this] {
+            auto& s = any();
+            auto const ahead = s.clock_shift() == 0ms;
+            if (ahead) context_.open_window();
+            s.shift_clock(ahead ? 5s : -5s);
+        });
+        add(list, "server: the password changes", [this] { change_password(); });
         if (authority_)
-            list.push_back({"server: the certificate changes", [this] { change_certificate(); }});
+            add(list, "server: the certificate changes", [this] { change_certificate(); });
         if (!authority_) add_lines(list);
     }
     void settle() {
@@ -96,19 +99,22 @@ private:
         return files_.write("server-" + std::to_string(++certificates_),
                             made.certificate + made.key);
     }
+    void add(fault_list& list, std::string name, std::function<void()> happens) {
+        list.push_back({std::move(name), [this, happens = std::move(happens)] {
+                            settle();
+                            context_.begin();
+                            happens();
+                        }});
+    }
     void add_ends(fault_list& list) {
-        list.push_back({"server: freeze and thaw", [this] { context_.freeze(any()); }});
-        list.push_back({"server: kill and start", [this] {
-                            auto& s = any();
-                            s.kill();
-                            context_.pause();
-                            s.restart();
-                        }});
-        list.push_back({"server: restart in a moment", [this] {
-                            auto& s = any();
-                            s.kill();
-                            s.restart();
-                        }});
+        add(list, "server: freeze and thaw", [this] { context_.freeze(any()); });
+        add(list, "server: kill and start", [this] {
+            auto& s = any();
+            s.kill();
+            context_.pause();
+            s.restart();
+        });
+        add(list, "server: restart in a moment", [this] { restart(any()); });
     }
     void add_commands(fault_list& list) {
         command_fault(list, "server: connections are killed", {"CLIENT", "KILL", "TYPE", "normal"});
@@ -122,16 +128,30 @@ private:
         setting_fault(list, "server: no further clients", "maxclients", "1", "10000");
         setting_fault(list, "server: no key can be tracked", "tracking-table-max-keys", "1",
                       "1000000");
-        list.push_back({"server: keys are evicted", [this] {
-                            redis_cli cli(any());
-                            // G5: the policy has been set for a second before it harms.
-                            context_.open_window();
-                            cli.config("maxmemory-policy", "allkeys-random");
-                            cli.config("maxmemory", "1");
-                            context_.pause(1'500);
-                            cli.config("maxmemory", "0");
-                            cli.config("maxmemory-policy", "noeviction");
-                        }});
+        add(list, "server: keys are evicted", [this] {
+            auto& s = any();
+            // G5: the policy has been set for a second before it harms.
+            context_.open_window();
+            set_for_a_moment(s, {{"maxmemory-policy", "allkeys-random"}, {"maxmemory", "1"}},
+                             {{"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}});
+        });
+    }
+    using settings = std::vector<std::pair<std::string, std::string>>;
+    /// A server that does not take its usual settings again is restarted with them.
+    void set_for_a_moment(server& s, settings const& values, settings const& usual) {
+        try {
+            redis_cli cli(s);
+            for (auto const& [option, value] : values) cli.config(option, value);
+            context_.pause(1'500);
+            for (auto const& [option, value] : usual) cli.config(option, value);
+        } catch (...) {
+            restart(s);
+            throw;
+        }
+    }
+    static void restart(server& s) {
+        s.kill();
+        s.restart();
     }
     /// Of those of the lines between a client and some servers. What a client sent before it gave
     /// up may come later.
@@ -168,7 +188,9 @@ private:
     /// Answers every third command as no server does. None is a grant: a server that lies is no
     /// fault that a quorum can bear.
     static proxy::interceptor hostile() {
-        return [n = std::size_t{0}](command_line const&) mutable -> std::optional<std::string> {
+        // The proxy asks a copy for each command.
+        auto const asked = std::make_shared<std::size_t>(0);
+        return [asked](command_line const&) -> std::optional<std::string> {
             static constexpr std::array<std::string_view, 10> replies{"-ERR hostile\r\n",
                                                                       "$-1\r\n",
                                                                       "*-1\r\n",
@@ -179,35 +201,39 @@ private:
                                                                       "$3\r\nabcdef\r\n",
                                                                       ":-9\r\n",
                                                                       "*9999999\r\n"};
-            if (++n % 3 != 0) return std::nullopt;
+            auto const n = ++*asked;
+            if (n % 3 != 0) return std::nullopt;
             return std::string(replies[n / 3 % replies.size()]);
         };
     }
     /// `length`: of the window after it, in which two may have a lock.
     void command_fault(fault_list& list, std::string name, command_line words,
                        milliseconds length = 0ms) {
-        list.push_back({std::move(name), [this, words = std::move(words), length] {
-                            if (length > 0ms) context_.open_window(length);
-                            ask(any(), words);
-                        }});
+        add(list, std::move(name), [this, words = std::move(words), length] {
+            if (length > 0ms) context_.open_window(length);
+            ask(any(), words);
+        });
     }
     void setting_fault(fault_list& list, std::string name, std::string option, std::string value,
                        std::string usual) {
-        list.push_back({std::move(name), [=, this] {
-                            redis_cli cli(any());
-                            cli.config(option, value);
-                            context_.pause(1'500);
-                            cli.config(option, usual);
-                        }});
+        add(list, std::move(name), [=, this] {
+            set_for_a_moment(any(), {{option, value}}, {{option, usual}});
+        });
     }
     /// All servers take the new password beside the old one, the clients read the new one, the old
     /// one goes, and the connections of one server end. Then the other way round, as a server that
     /// starts again knows the first password alone.
     void change_password() {
         std::string const first(access::password), next = "next-password";
-        replace(first, next);
-        context_.pause(1'500);
-        replace(next, first);
+        try {
+            replace(first, next);
+            context_.pause(1'500);
+            replace(next, first);
+        } catch (...) {
+            write_password(first);
+            for (auto const& s : all_) restart(*s);
+            throw;
+        }
     }
     void replace(std::string const& before, std::string const& password) {
         std::string const user(access::user);

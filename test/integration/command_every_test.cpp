@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(an_outage_is_an_error_of_an_interval_and_nothing_begins) {
 BOOST_AUTO_TEST_CASE(the_command_of_an_interval_waits_for_votes_or_a_signal) {
     fleet servers(3);
     auto const young = "run k --at-most-every 1h" + on(servers);
-    auto const ended = run_program("timeout --preserve-status -s TERM 2 " +
+    auto const ended = run_program("timeout --preserve-status -s TERM 5 " +
                                    program("HOLDFAST_COMMAND") + ' ' + young + "-- echo it runs");
     BOOST_TEST(ended.status == 128 + SIGTERM, ended.said);
     BOOST_TEST(contains(ended.said, "waiting for their votes"), ended.said);

@@ -399,7 +399,7 @@ BOOST_AUTO_TEST_CASE(with_a_time_to_wait_a_command_waits_for_its_servers) {
 BOOST_AUTO_TEST_CASE(a_signal_ends_the_wait_for_votes) {
     fleet servers(1);
     auto const o =
-        run_program("timeout --preserve-status -s TERM 2 " + program("HOLDFAST_COMMAND") +
+        run_program("timeout --preserve-status -s TERM 5 " + program("HOLDFAST_COMMAND") +
                     " run k --instances '" + servers.url_list() + "' -- echo it runs");
     BOOST_TEST(o.status == 128 + SIGTERM, o.said);
     BOOST_TEST(contains(o.said, "waiting for their votes"), o.said);

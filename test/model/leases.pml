@@ -14,8 +14,8 @@
  * acquire, then extensions with any ttl, by its holder or by a process that adopts it. A round
  * counts when a quorum has said yes to it, in time, and its holder believes for the ttl from the
  * moment in which it was sent. A shorter ttl counts when it is sent. A holder that detaches
- * believes no more, and sends nothing. Beside it are tenures of rivals, each with a token of its
- * own: an acquire, and a release.
+ * believes no more, and sends nothing. Beside it are tenures of a rival, one after the other,
+ * each with a token of its own: an acquire, and a release.
  *
  * Time passes by ticks, in which all that is left grows shorter, and all that was sent grows older.
  * All clocks run alike: the drift is only a margin.
@@ -48,6 +48,7 @@
  *   NEVER_ADOPTED  no adoption counts
  *   NEVER_RIVAL    no rival has the lock after the lease
  *   NEVER_LATE     no extension comes after a later round was sent
+ *   NEVER_AFTER    no command of a round comes after the release was sent
  */
 #ifndef ROUNDS
 #define ROUNDS 3
@@ -225,6 +226,9 @@ inline count() {
 
 inline execute(r, i) {
 	printf("round %d at instance %d\n", r, i);
+#ifdef NEVER_AFTER
+	assert(who != GONE);
+#endif
 	flying[i] = flying[i] & ~BIT(r);
 	if
 	:: r == 0 -> key[i] = OURS; left[i] = ttl[0]

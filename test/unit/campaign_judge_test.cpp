@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
                                                    {"freeze", 9'930ms, 9'940ms},
                                                    {"freeze", 9'970ms, 9'980ms},
                                                    {"kill", 2'100ms, 3'200ms}};
-    auto const all = campaign::recoveries(claims, faults);
+    auto const all = campaign::recoveries(claims, faults, 0ms);
     BOOST_TEST(all.size() == 2U);
     BOOST_TEST((all.at("freeze") == std::vector<moment>{50ms, 1'100ms}));
     BOOST_TEST((all.at("kill") == std::vector<moment>{0ms, 100ms, 1'100ms}));
