@@ -581,8 +581,9 @@ BOOST_AUTO_TEST_CASE(the_loss_of_a_reader_that_was_adopted_ends_those_that_share
     one.runs_with(two);
     auto first = reads_everywhere(one, servers), second = reads(one);
     auto const token = given_up(first);
-    auto [e, adopted] = adopt(two, page(two, {.ttl = 2s, .watchdog = false}).read(), token);
-    BOOST_REQUIRE_MESSAGE(!e, e.what());
+    auto tried = adopt(two, page(two, {.ttl = 2s, .watchdog = false}).read(), token);
+    BOOST_REQUIRE_MESSAGE(!tried.first, tried.first.what());
+    auto& adopted = tried.second;
     auto how = lease_end::none;
     adopted.wait_end([&](error, lease_end end) { how = end; });
     BOOST_REQUIRE(two.until([&] { return how != lease_end::none; }));
