@@ -195,8 +195,8 @@ private:
     }
     /// Repairs all servers, and waits until they work.
     void settle() {
-        auto const each = [this](auto const& group) {
-            if (!group) return;
+        auto const each = [this](group_of_servers* group) {
+            if (group == nullptr) return;
             try {
                 group->settle();
             } catch (std::exception const& e) {
@@ -204,9 +204,9 @@ private:
                     std::string("servers did not settle after the last fault: ") + e.what());
             }
         };
-        each(singles_);
-        each(sentinel_);
-        each(cluster_);
+        each(singles_.get());
+        each(sentinel_.get());
+        each(cluster_.get());
     }
     /// Keys that were taken often before, and not since then.
     static std::string not_granted_since(moment settled, std::vector<claim> const& claims) {

@@ -24,10 +24,10 @@ namespace holdfast::campaign {
 /// For a Cluster to get over a fault. If it does not, a repair comes before the next one.
 inline constexpr std::chrono::seconds recovery_time{20};
 
-class cluster_servers {
+class cluster_servers : public group_of_servers {
 public:
     cluster_servers(fault_context& context, cluster_group_options options)
-        : context_(context)
+        : group_of_servers(context)
         , cluster_(std::move(options)) {}
 
     cluster_group& group() { return cluster_; }
@@ -41,23 +41,11 @@ public:
     /// Keys that a repair had to give up.
     std::size_t lost_keys() const { return lost_keys_; }
 
-    void add_faults(fault_list& list) {
-        add(list, "cluster: kill of a primary", [this] {
-            auto const slot = any_slot();
-            auto const victim = cluster_.owner(slot);
-            cluster_.node(victim).kill();
-            cluster_.wait_for_other_owner(slot, victim, recovery_time);
-            cluster_.node(victim).restart();
-            cluster_.wait_until_agreed(recovery_time);
-        });
-        add(list, "cluster: a primary freezes and is replaced", [this] {
-            auto const slot = any_slot();
-            auto const victim = cluster_.owner(slot);
-            cluster_.node(victim).freeze();
-            cluster_.wait_for_other_owner(slot, victim, recovery_time);
-            cluster_.node(victim).thaw();
-            cluster_.wait_until_agreed(recovery_time);
-        });
+    void add_faults(fault_list& list) override {
+        add(list, "cluster: kill of a primary",
+            [this] { replace(&server::kill, &server::restart); });
+        add(list, "cluster: a primary freezes and is replaced",
+            [this] { replace(&server::freeze, &server::thaw); });
         add(list, "cluster: a primary freezes for a moment",
             [this] { context_.freeze(cluster_.node(cluster_.owner(any_slot()))); });
         add(list, "cluster: planned fail-over",
@@ -75,7 +63,7 @@ public:
         });
         add_migrations(list);
     }
-    void settle() {
+    void settle() override {
         repair_log log;
         auto const note_steps = [&] {
             for (auto const& step : log.steps) context_.results().say("  repair: " + step);
@@ -91,13 +79,6 @@ public:
     }
 
 private:
-    void add(fault_list& list, std::string name, std::function<void()> happens) {
-        list.push_back({std::move(name), [this, happens = std::move(happens)] {
-                            settle();
-                            context_.begin();
-                            happens();
-                        }});
-    }
     void add_migrations(fault_list& list) {
         add(list, "cluster: slots migrate", [this] {
             auto const [from, to] = ends_of_migration();
@@ -147,6 +128,15 @@ private:
         for (int i = 0; i < 100; ++i)
             if (auto const to = cluster_.owner(any_slot()); to != from) return {from, to};
         throw std::runtime_error("one node owns all slots");
+    }
+    /// A replica takes the place of a primary, which comes back.
+    void replace(void (server::*ends)(), void (server::*comes_back)()) {
+        auto const slot = any_slot();
+        auto const victim = cluster_.owner(slot);
+        (cluster_.node(victim).*ends)();
+        cluster_.wait_for_other_owner(slot, victim, recovery_time);
+        (cluster_.node(victim).*comes_back)();
+        cluster_.wait_until_agreed(recovery_time);
     }
     /// Nodes refuse to vote twice for replicas of one primary within twice the node timeout, and
     /// the replica gives up after 5 s. So an operator asks again.
@@ -242,7 +232,6 @@ private:
     static constexpr slot_range migrating{0, 59};
     static constexpr std::size_t all_keys = ~std::size_t{0};
 
-    fault_context& context_;
     cluster_group cluster_;
     std::size_t lost_keys_ = 0;
 };

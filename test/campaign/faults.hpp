@@ -14,6 +14,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace holdfast::campaign {
@@ -66,6 +67,32 @@ private:
     std::vector<window> windows_;
     clock_type::time_point began_{};
     record results_;
+};
+
+/// The servers of a deployment, or a part of them.
+class group_of_servers {
+public:
+    explicit group_of_servers(fault_context& context)
+        : context_(context) {}
+    virtual ~group_of_servers() = default;
+    group_of_servers(group_of_servers const&) = delete;
+    group_of_servers& operator=(group_of_servers const&) = delete;
+
+    virtual void add_faults(fault_list& list) = 0;
+    /// Repairs all of them, and waits until they work.
+    virtual void settle() = 0;
+
+protected:
+    /// A fault that begins with a repair of what those before it have left.
+    void add(fault_list& list, std::string name, std::function<void()> happens) {
+        list.push_back({std::move(name), [this, happens = std::move(happens)] {
+                            settle();
+                            context_.begin();
+                            happens();
+                        }});
+    }
+
+    fault_context& context_;
 };
 
 } // namespace holdfast::campaign

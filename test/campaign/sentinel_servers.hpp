@@ -13,15 +13,15 @@
 
 namespace holdfast::campaign {
 
-class sentinel_servers {
+class sentinel_servers : public group_of_servers {
 public:
     sentinel_servers(fault_context& context, sentinel_group_options options)
-        : context_(context)
+        : group_of_servers(context)
         , group_(std::move(options)) {}
 
     sentinel_group& group() { return group_; }
 
-    void add_faults(fault_list& list) {
+    void add_faults(fault_list& list) override {
         add(list, "sentinel: kill of the primary", [this] { kill_primary(); });
         add(list, "sentinel: the primary is killed twice", [this] {
             kill_primary();
@@ -58,7 +58,7 @@ public:
             group_.wait_until_settled();
         });
     }
-    void settle() {
+    void settle() override {
         for (std::size_t i = 0; i < group_.sentinels(); ++i) context_.revive(group_.sentinel(i));
         for (std::size_t i = 0; i < group_.members(); ++i) context_.revive(group_.member(i));
         restore_replicas();
@@ -66,13 +66,6 @@ public:
     }
 
 private:
-    void add(fault_list& list, std::string name, std::function<void()> happens) {
-        list.push_back({std::move(name), [this, happens = std::move(happens)] {
-                            settle();
-                            context_.begin();
-                            happens();
-                        }});
-    }
     /// A fault that was not carried out to its end may have left some cut off.
     void restore_replicas() {
         try {
@@ -95,7 +88,6 @@ private:
         group_.wait_until_settled();
     }
 
-    fault_context& context_;
     sentinel_group group_;
 };
 

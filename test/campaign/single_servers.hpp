@@ -25,12 +25,12 @@
 namespace holdfast::campaign {
 
 /// Each is an instance. Two of their faults may come one soon after the other.
-class single_servers {
+class single_servers : public group_of_servers {
 public:
     /// Every other server keeps its keys in a file. With TLS there are no lines, as a proxy does
     /// not speak it.
     single_servers(fault_context& context, std::size_t count, std::size_t clients, bool tls)
-        : context_(context)
+        : group_of_servers(context)
         , lines_(clients) {
         if (tls) {
             authority_.emplace();
@@ -58,7 +58,7 @@ public:
     std::string password_file() const { return files_.path("password"); }
     std::vector<std::unique_ptr<server>> const& servers() const { return all_; }
 
-    void add_faults(fault_list& list) {
+    void add_faults(fault_list& list) override {
         add_ends(list);
         add_commands(list);
         add_settings(list);
@@ -74,7 +74,7 @@ public:
             add(list, "server: the certificate changes", [this] { change_certificate(); });
         if (!authority_) add_lines(list);
     }
-    void settle() {
+    void settle() override {
         for (auto const& each : all_) context_.revive(*each);
     }
 
@@ -98,13 +98,6 @@ private:
         auto const made = authority_->issue({.names = "IP:127.0.0.1"});
         return files_.write("server-" + std::to_string(++certificates_),
                             made.certificate + made.key);
-    }
-    void add(fault_list& list, std::string name, std::function<void()> happens) {
-        list.push_back({std::move(name), [this, happens = std::move(happens)] {
-                            settle();
-                            context_.begin();
-                            happens();
-                        }});
     }
     void add_ends(fault_list& list) {
         add(list, "server: freeze and thaw", [this] { context_.freeze(any()); });
@@ -257,7 +250,6 @@ private:
     }
     server& any() { return *all_[context_.draw(all_.size())]; }
 
-    fault_context& context_;
     swept_folder const files_;           ///< of passwords and certificates
     std::optional<authority> authority_; ///< with TLS
     int certificates_ = 0;
