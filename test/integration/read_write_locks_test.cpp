@@ -731,6 +731,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_that_is_cancelled_at_any_step_leaves_nothing) {
     for (auto const access : {lock_access::read, lock_access::write}) {
         for (int steps = 1; steps < 60; ++steps) {
             test_client client(servers);
+            client.runs(other);
             BOOST_REQUIRE(client.all_up());
             client.context.restart();
             std::optional<lease> in_the_way;
