@@ -57,13 +57,13 @@ public:
     void add_sentinel() {
         sentinel_group_options options;
         if (tls_) options.tls = make_certificates("IP:127.0.0.1");
-        sentinel_ = std::make_unique<sentinel_servers>(context_, options);
+        sentinel_ = std::make_unique<sentinel_servers>(context_, client_count, options);
         sentinel_->add_faults(faults_);
     }
     void add_cluster() {
         cluster_group_options options;
         if (tls_) options.tls = make_certificates("IP:127.0.0.1");
-        cluster_ = std::make_unique<cluster_servers>(context_, options);
+        cluster_ = std::make_unique<cluster_servers>(context_, client_count, options);
         cluster_->add_faults(faults_);
     }
     void add_clients() {
@@ -112,7 +112,7 @@ public:
         auto& results = context_.results();
         swept_folder const histories;
         auto const seed = static_cast<unsigned>(context_.draw(1'000'000'000) + 1);
-        client_group clients(plans(p), histories.path(), seed, results);
+        client_group clients(plans(p, histories), histories.path(), seed, results);
         clients_ = &clients;
         auto const counts = carry_out(length);
         settle();
@@ -148,14 +148,20 @@ public:
 private:
     static constexpr std::size_t client_count = 3;
 
-    std::vector<plan> plans(plan p) {
+    std::vector<plan> plans(plan p, swept_folder const& files) {
         if (cluster_) p.moving_keys = cluster_->moving_keys();
-        if (singles_) p.password_file = singles_->password_file();
+        if (singles_) {
+            p.password_file = singles_->password_file();
+            p.names_file = singles_->names_file();
+        }
         std::vector<plan> all;
         for (std::size_t i = 0; i < client_count; ++i) {
             all.push_back(p);
+            std::string routes;
+            for (auto const* const group : groups()) routes += group->routes(i);
+            all.back().routes_file = files.write("routes-" + std::to_string(i), routes);
             auto& instances = all.back().instances;
-            if (singles_) instances = singles_->instances(i);
+            if (singles_) instances = singles_->instances();
             if (sentinel_) instances.push_back(sentinel_->group().url());
             if (cluster_) instances.push_back(cluster_->group().url());
         }
@@ -195,18 +201,21 @@ private:
     }
     /// Repairs all servers, and waits until they work.
     void settle() {
-        auto const each = [this](group_of_servers* group) {
-            if (group == nullptr) return;
+        for (auto* const group : groups()) {
             try {
                 group->settle();
             } catch (std::exception const& e) {
                 context_.results().wrong(
                     std::string("servers did not settle after the last fault: ") + e.what());
             }
-        };
-        each(singles_.get());
-        each(sentinel_.get());
-        each(cluster_.get());
+        }
+    }
+    std::vector<group_of_servers*> groups() const {
+        std::vector<group_of_servers*> all;
+        if (singles_) all.push_back(singles_.get());
+        if (sentinel_) all.push_back(sentinel_.get());
+        if (cluster_) all.push_back(cluster_.get());
+        return all;
     }
     /// Keys that were taken often before, and not since then.
     static std::string not_granted_since(moment settled, std::vector<claim> const& claims) {

@@ -26,9 +26,13 @@ inline constexpr std::chrono::seconds recovery_time{20};
 
 class cluster_servers : public group_of_servers {
 public:
-    cluster_servers(fault_context& context, cluster_group_options options)
-        : group_of_servers(context)
-        , cluster_(std::move(options)) {}
+    /// With TLS there are no lines, as a proxy does not speak it.
+    cluster_servers(fault_context& context, std::size_t clients, cluster_group_options options)
+        : group_of_servers(context, clients)
+        , cluster_(std::move(options)) {
+        if (cluster_.options().tls) return;
+        for (std::size_t i = 0; i < cluster_.size(); ++i) lines_.add(cluster_.port(i));
+    }
 
     cluster_group& group() { return cluster_; }
     /// Keys of locks in the slots that migrate.
@@ -62,6 +66,7 @@ public:
             cluster_.wait_until_agreed(recovery_time);
         });
         add_migrations(list);
+        if (lines_.servers() > 0) add_line_faults(list, "cluster line");
     }
     void settle() override {
         repair_log log;

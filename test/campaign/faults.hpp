@@ -4,15 +4,22 @@
 
 #include "campaign/history.hpp"
 #include "campaign/judge.hpp"
+#include "campaign/lines.hpp"
 #include "campaign/plan.hpp"
 #include "campaign/results.hpp"
+#include "support/proxy.hpp"
+#include "support/resp.hpp"
 #include "support/server.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -72,8 +79,9 @@ private:
 /// The servers of a deployment, or a part of them.
 class group_of_servers {
 public:
-    explicit group_of_servers(fault_context& context)
-        : context_(context) {}
+    group_of_servers(fault_context& context, std::size_t clients)
+        : context_(context)
+        , lines_(clients) {}
     virtual ~group_of_servers() = default;
     group_of_servers(group_of_servers const&) = delete;
     group_of_servers& operator=(group_of_servers const&) = delete;
@@ -81,6 +89,8 @@ public:
     virtual void add_faults(fault_list& list) = 0;
     /// Repairs all of them, and waits until they work.
     virtual void settle() = 0;
+    /// See client_lines.
+    virtual std::string routes(std::size_t client) const { return lines_.routes(client); }
 
 protected:
     /// A fault that begins with a repair of what those before it have left.
@@ -92,7 +102,67 @@ protected:
                         }});
     }
 
+    /// Of those of the lines between a client and some servers. What a client sent before it gave
+    /// up may come later. `of`: the beginning of their names.
+    void add_line_faults(fault_list& list, std::string const& of) {
+        add_line_fault(list, of + ": commands come late", &proxy::hold_requests, &proxy::resume);
+        add_line_fault(list, of + ": replies come late", &proxy::hold_replies, &proxy::resume);
+        add_line_fault(list, of + ": replies are lost", &proxy::hold_replies, [](proxy& p) {
+            p.cut(proxy::cut_kind::reset);
+            p.resume();
+        });
+        add_line_fault(list, of + ": a client is cut off", &proxy::down, &proxy::up);
+        add_line_fault(
+            list, of + ": slow", [](proxy& p) { p.delay_replies(300ms); },
+            [](proxy& p) { p.delay_replies(0ms); });
+        add_line_fault(
+            list, of + ": pushes are lost", [](proxy& p) { p.swallow_pushes(); },
+            [](proxy& p) { p.swallow_pushes(false); });
+        add_line_fault(
+            list, of + ": hostile replies", [](proxy& p) { p.intercept(hostile()); },
+            [](proxy& p) { p.intercept({}); });
+    }
+
     fault_context& context_;
+    client_lines lines_;
+
+private:
+    template <class Begin, class End>
+    void add_line_fault(fault_list& list, std::string name, Begin begin, End end) {
+        list.push_back({std::move(name), [this, begin, end] {
+                            auto const client = context_.draw(lines_.clients());
+                            auto const first = context_.draw(lines_.servers());
+                            auto const count = 1 + context_.draw(lines_.servers());
+                            auto const each = [&](auto const& act) {
+                                for (auto i = first; i < first + count; ++i)
+                                    std::invoke(act, lines_.between(client, i % lines_.servers()));
+                            };
+                            each(begin);
+                            context_.pause(2'500);
+                            each(end);
+                        }});
+    }
+    /// Answers every third command as no server does. None is a grant: a server that lies is no
+    /// fault that a quorum can bear.
+    static proxy::interceptor hostile() {
+        // The proxy asks a copy for each command.
+        auto const asked = std::make_shared<std::size_t>(0);
+        return [asked](command_line const&) -> std::optional<std::string> {
+            static constexpr std::array<std::string_view, 10> replies{"-ERR hostile\r\n",
+                                                                      "$-1\r\n",
+                                                                      "*-1\r\n",
+                                                                      "+HOSTILE\r\n",
+                                                                      "*2\r\n+a\r\n-b\r\n",
+                                                                      "?\r\n",
+                                                                      "*0\r\n",
+                                                                      "$3\r\nabcdef\r\n",
+                                                                      ":-9\r\n",
+                                                                      "*9999999\r\n"};
+            auto const n = ++*asked;
+            if (n % 3 != 0) return std::nullopt;
+            return std::string(replies[n / 3 % replies.size()]);
+        };
+    }
 };
 
 } // namespace holdfast::campaign

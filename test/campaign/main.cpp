@@ -30,6 +30,7 @@
 // kind, and a line of results. Its exit status is 0 if nothing was wrong.
 #include "campaign/campaign_run.hpp"
 #include "campaign/driver.hpp"
+#include "campaign/network.hpp"
 
 #include <chrono>
 #include <exception>
@@ -120,8 +121,9 @@ void set_up(campaign_run& all, std::string const& deployment) {
 
 /// A client of a campaign: `--driver SEED HISTORY` and the words of the plan.
 int drive(std::vector<std::string> const& arguments) {
-    driver client(plan::of({arguments.begin() + 3, arguments.end()}),
-                  number(arguments.at(0), arguments.at(1)), arguments.at(2));
+    auto const what = plan::of({arguments.begin() + 3, arguments.end()});
+    use_network(what.routes_file, what.names_file);
+    driver client(what, number(arguments.at(0), arguments.at(1)), arguments.at(2));
     client.run();
     return 0;
 }

@@ -27,10 +27,11 @@ inline std::vector<std::string> words(std::string const& list, char separator = 
 }
 
 struct plan {
-    std::set<std::string> kinds;            ///< of locks
-    std::vector<std::string> instances{};   ///< their addresses
-    std::vector<std::string> moving_keys{}; ///< more keys, for plain locks, fences and fair ones
-    std::string password_file{};            ///< of the single servers
+    std::set<std::string> kinds;             ///< of locks
+    std::vector<std::string> instances{};    ///< their addresses
+    std::vector<std::string> moving_keys{};  ///< more keys, for plain locks, fences and fair ones
+    std::string password_file{};             ///< of the single servers
+    std::string routes_file{}, names_file{}; ///< see use_network()
     bool guards_restarts = true;
     bool judges_times = true;
 
@@ -40,18 +41,22 @@ struct plan {
                 joined(instances, ' '),
                 joined(moving_keys, ','),
                 password_file,
+                routes_file,
+                names_file,
                 guards_restarts ? "guarded" : "unguarded",
                 judges_times ? "judged" : "told"};
     }
     static plan of(std::vector<std::string> const& a) {
-        if (a.size() != 6) throw std::invalid_argument("no plan of a campaign");
+        if (a.size() != 8) throw std::invalid_argument("no plan of a campaign");
         auto const kinds = words(a[0]);
         return {.kinds = {kinds.begin(), kinds.end()},
                 .instances = words(a[1], ' '), // an address may have commas
                 .moving_keys = words(a[2]),
                 .password_file = a[3],
-                .guards_restarts = a[4] == "guarded",
-                .judges_times = a[5] == "judged"};
+                .routes_file = a[4],
+                .names_file = a[5],
+                .guards_restarts = a[6] == "guarded",
+                .judges_times = a[7] == "judged"};
     }
 
 private:

@@ -15,9 +15,14 @@ namespace holdfast::campaign {
 
 class sentinel_servers : public group_of_servers {
 public:
-    sentinel_servers(fault_context& context, sentinel_group_options options)
-        : group_of_servers(context)
-        , group_(std::move(options)) {}
+    /// With TLS there are no lines, as a proxy does not speak it.
+    sentinel_servers(fault_context& context, std::size_t clients, sentinel_group_options options)
+        : group_of_servers(context, clients)
+        , group_(std::move(options)) {
+        if (group_.options().tls) return;
+        for (std::size_t i = 0; i < group_.members(); ++i) lines_.add(group_.port(i));
+        for (std::size_t i = 0; i < group_.sentinels(); ++i) lines_.add(group_.sentinel_port(i));
+    }
 
     sentinel_group& group() { return group_; }
 
@@ -57,6 +62,7 @@ public:
                 if (i != group_.primary()) group_.restore_replication(i);
             group_.wait_until_settled();
         });
+        if (lines_.servers() > 0) add_line_faults(list, "sentinel line");
     }
     void settle() override {
         for (std::size_t i = 0; i < group_.sentinels(); ++i) context_.revive(group_.sentinel(i));

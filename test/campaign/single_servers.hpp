@@ -4,13 +4,13 @@
 
 #include "campaign/faults.hpp"
 #include "campaign/lines.hpp"
+#include "campaign/network.hpp"
 #include "support/access.hpp"
 #include "support/certificates.hpp"
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"
 #include "support/swept_folder.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -30,24 +30,34 @@ public:
     /// Every other server keeps its keys in a file. With TLS there are no lines, as a proxy does
     /// not speak it.
     single_servers(fault_context& context, std::size_t count, std::size_t clients, bool tls)
-        : group_of_servers(context)
-        , lines_(clients) {
+        : group_of_servers(context, clients)
+        , spare_lines_(clients) {
         if (tls) {
             authority_.emplace();
             files_.write("ca.pem", authority_->certificate());
         }
-        for (std::size_t i = 0; i < count; ++i) {
-            auto const& s = *all_.emplace_back(std::make_unique<server>(options(i)));
-            if (!tls) lines_.add(s);
-        }
+        for (std::size_t i = 0; i < count; ++i)
+            all_.push_back(std::make_unique<server>(options(i)));
         write_password(access::password);
+        write_names();
+        if (tls) return;
+        spare_ = std::make_unique<server>(options(0));
+        for (auto const& each : all_) {
+            lines_.add(each->port());
+            spare_lines_.add(spare_->port(), other_address, each->port());
+        }
+        spare_->kill();
     }
 
-    /// The addresses for a client.
-    std::vector<std::string> instances(std::size_t client) const {
-        if (!authority_) return lines_.instances(client);
+    /// The addresses for the clients. Without TLS, they name the servers.
+    std::vector<std::string> instances() const {
         std::vector<std::string> urls;
-        for (auto const& s : all_) {
+        for (std::size_t i = 0; i < all_.size(); ++i) {
+            auto const& s = all_[i];
+            if (!authority_) {
+                urls.push_back(access::url(name_of(i) + ':' + std::to_string(s->port())));
+                continue;
+            }
             auto const plain = access::url("127.0.0.1:" + std::to_string(s->port("tls-port")));
             urls.push_back("rediss" + plain.substr(plain.find(':')) +
                            "?ca=" + files_.path("ca.pem"));
@@ -56,6 +66,10 @@ public:
     }
     /// Where the clients read their password.
     std::string password_file() const { return files_.path("password"); }
+    std::string names_file() const { return files_.path("names"); }
+    std::string routes(std::size_t client) const override {
+        return lines_.routes(client) + spare_lines_.routes(client);
+    }
     std::vector<std::unique_ptr<server>> const& servers() const { return all_; }
 
     void add_faults(fault_list& list) override {
@@ -72,13 +86,19 @@ public:
         add(list, "server: the password changes", [this] { change_password(); });
         if (authority_)
             add(list, "server: the certificate changes", [this] { change_certificate(); });
-        if (!authority_) add_lines(list);
+        if (authority_) return;
+        add_line_faults(list, "line");
+        add_name_faults(list);
     }
     void settle() override {
+        if (spare_ && spare_->running()) spare_->kill();
+        write_names();
         for (auto const& each : all_) context_.revive(*each);
     }
 
 private:
+    inline static std::string const other_address = "127.0.9.1", dead_address = "127.0.9.2";
+
     server_options options(std::size_t i) {
         server_options all;
         all.shiftable_clock = true;
@@ -146,58 +166,40 @@ private:
         s.kill();
         s.restart();
     }
-    /// Of those of the lines between a client and some servers. What a client sent before it gave
-    /// up may come later.
-    void add_lines(fault_list& list) {
-        line_fault(list, "line: commands come late", &proxy::hold_requests, &proxy::resume);
-        line_fault(list, "line: replies come late", &proxy::hold_replies, &proxy::resume);
-        line_fault(list, "line: replies are lost", &proxy::hold_replies, [](proxy& p) {
-            p.cut(proxy::cut_kind::reset);
-            p.resume();
+    /// The server at a name dies, and the name leads to an empty one. Then the other way round. The
+    /// first is dead meanwhile, and so the clients do not use two servers as one instance.
+    void add_name_faults(fault_list& list) {
+        add(list, "name: leads to another server", [this] {
+            auto const i = context_.draw(all_.size());
+            all_[i]->kill();
+            spare_->restart();
+            write_names(i, other_address);
+            context_.pause(2'500);
+            spare_->kill();
+            write_names();
+            all_[i]->restart();
         });
-        line_fault(list, "line: a client is cut off", &proxy::down, &proxy::up);
-        line_fault(
-            list, "line: slow", [](proxy& p) { p.delay_replies(300ms); },
-            [](proxy& p) { p.delay_replies(0ms); });
-        line_fault(
-            list, "line: pushes are lost", [](proxy& p) { p.swallow_pushes(); },
-            [](proxy& p) { p.swallow_pushes(false); });
-        line_fault(
-            list, "line: hostile replies", [](proxy& p) { p.intercept(hostile()); },
-            [](proxy& p) { p.intercept({}); });
+        name_fault(list, "name: unknown", unknown_name);
+        name_fault(list, "name: no answer", silent_name);
+        name_fault(list, "name: leads nowhere", dead_address);
+        name_fault(list, "name: leads nowhere first", dead_address + " 127.0.0.1");
     }
-    template <class Begin, class End>
-    void line_fault(fault_list& list, std::string name, Begin begin, End end) {
-        list.push_back(
-            {std::move(name), [this, begin, end] {
-                 auto const client = context_.draw(lines_.clients());
-                 auto const first = context_.draw(lines_.servers());
-                 auto const count = 1 + context_.draw(lines_.servers());
-                 lines_.each(client, first, count, [&](proxy& p) { std::invoke(begin, p); });
-                 context_.pause(2'500);
-                 lines_.each(client, first, count, [&](proxy& p) { std::invoke(end, p); });
-             }});
+    void name_fault(fault_list& list, std::string name, std::string_view leads_to) {
+        add(list, std::move(name), [this, leads_to = std::string(leads_to)] {
+            auto const i = context_.draw(all_.size());
+            write_names(i, leads_to);
+            ask(*all_[i], {"CLIENT", "KILL", "TYPE", "normal"});
+            context_.pause(2'500);
+            write_names();
+        });
     }
-    /// Answers every third command as no server does. None is a grant: a server that lies is no
-    /// fault that a quorum can bear.
-    static proxy::interceptor hostile() {
-        // The proxy asks a copy for each command.
-        auto const asked = std::make_shared<std::size_t>(0);
-        return [asked](command_line const&) -> std::optional<std::string> {
-            static constexpr std::array<std::string_view, 10> replies{"-ERR hostile\r\n",
-                                                                      "$-1\r\n",
-                                                                      "*-1\r\n",
-                                                                      "+HOSTILE\r\n",
-                                                                      "*2\r\n+a\r\n-b\r\n",
-                                                                      "?\r\n",
-                                                                      "*0\r\n",
-                                                                      "$3\r\nabcdef\r\n",
-                                                                      ":-9\r\n",
-                                                                      "*9999999\r\n"};
-            auto const n = ++*asked;
-            if (n % 3 != 0) return std::nullopt;
-            return std::string(replies[n / 3 % replies.size()]);
-        };
+    static std::string name_of(std::size_t i) { return "server" + std::to_string(i) + ".test"; }
+    /// All names lead to their servers, but one.
+    void write_names(std::size_t other = ~std::size_t{0}, std::string const& leads_to = {}) const {
+        std::string text;
+        for (std::size_t i = 0; i < all_.size(); ++i)
+            text += name_of(i) + ' ' + (i == other ? leads_to : "127.0.0.1") + '\n';
+        files_.write("names", text);
     }
     /// `length`: of the window after it, in which two may have a lock.
     void command_fault(fault_list& list, std::string name, command_line words,
@@ -254,7 +256,8 @@ private:
     std::optional<authority> authority_; ///< with TLS
     int certificates_ = 0;
     std::vector<std::unique_ptr<server>> all_;
-    client_lines lines_;
+    std::unique_ptr<server> spare_; ///< runs while a name leads to it
+    client_lines spare_lines_;
 };
 
 } // namespace holdfast::campaign
