@@ -26,6 +26,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -67,26 +68,26 @@ public:
         cluster_->add_faults(faults_);
     }
     void add_clients() {
-        faults_.push_back({"client: kill", [this] {
+        faults_.push_back({"client: kill", end_of_lease, [this] {
                                // N11: a client that starts after a fail-over or restart may not
                                // know of it, until what was granted before has ended.
                                std::this_thread::sleep_until(last_ + longest_lease);
                                context_.begin();
                                clients_->kill(context_.draw(clients_->size()));
                            }});
-        faults_.push_back({"client: freeze and thaw", [this] {
+        faults_.push_back({"client: freeze and thaw", end_of_lease, [this] {
                                auto const i = context_.draw(clients_->size());
                                clients_->freeze(i);
-                               context_.pause(2'500);
+                               context_.pause(longest_outage);
                                clients_->thaw(i);
                            }});
         // Fences rest on it where an instance has lost counters.
-        faults_.push_back({"client: the clock jumps", [this] {
+        faults_.push_back({"client: the clock jumps", end_of_lease, [this] {
                                auto const to = milliseconds(context_.draw(801)) - 400ms;
                                clients_->shift_clock(context_.draw(clients_->size()), to);
                            }});
-        faults_.push_back(
-            {"client: fork", [this] { clients_->fork(context_.draw(clients_->size())); }});
+        faults_.push_back({"client: fork", end_of_lease,
+                           [this] { clients_->fork(context_.draw(clients_->size())); }});
     }
 
     /// The names of all faults.
@@ -105,6 +106,9 @@ public:
     }
     /// Without faults no lease may be lost.
     void choose_none() { faults_.clear(); }
+
+    /// The next fault comes so long after one, instead of at once, and recovery has a bound.
+    void keep_apart(std::chrono::seconds length) { apart_ = length; }
 
     /// True if nothing was wrong.
     /// `drawing`: the file for a picture, or nothing.
@@ -138,7 +142,12 @@ public:
         for (auto const& each : memory_findings(all.memory)) results.wrong(each);
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n"
                   << "granted in windows: " << judges.in_windows() << '\n';
-        tell_recoveries(all.claims, times_);
+        for (auto const& [name, each] : recoveries(all.claims, times_, ttl)) {
+            std::cout << "longest without a holder after " << name << ": " << each.text() << '\n';
+            auto const bound = each.bound + slack + all.longest_pause;
+            if (apart_ && p.judges_times && each.worst() > bound)
+                results.wrong(name + ": no holder for longer than the bound: " + each.text());
+        }
         return results.summarize(all, counts, cluster_ ? cluster_->lost_keys() : 0);
     }
 
@@ -177,7 +186,7 @@ private:
                 auto const& next = faults_[context_.draw(faults_.size())];
                 carry_out(next, counts[next.name]);
             }
-            context_.pause(2'000);
+            apart_ ? std::this_thread::sleep_for(*apart_) : context_.pause(2'000ms);
         }
         if (!faults_.empty()) note_calm(clock_type::now());
         if (!faults_.empty() && times_.empty()) context_.results().wrong("there was no fault");
@@ -197,7 +206,7 @@ private:
         ++count.happened;
         note_calm(context_.began());
         last_ = clock_type::now();
-        times_.push_back({next.name, at(context_.began()), at(last_)});
+        times_.push_back({next.name, at(context_.began()), at(last_), next.bound});
     }
     /// Repairs all servers, and waits until they work.
     void settle() {
@@ -278,6 +287,7 @@ private:
 
     fault_context context_;
     bool const tls_;
+    std::optional<std::chrono::seconds> apart_;
     // Of run():
     client_group* clients_ = nullptr;
     bool two_holders_ = false;

@@ -24,6 +24,11 @@ namespace holdfast::campaign {
 /// For a Cluster to get over a fault. If it does not, a repair comes before the next one.
 inline constexpr std::chrono::seconds recovery_time{20};
 
+/// doc/production.md: max_ttl and the node timeout, and G17 with an outage.
+inline constexpr milliseconds new_owner = end_of_lease + 2'000ms;
+/// The node timeout, until the others agree, and until they have voted.
+inline constexpr milliseconds election = 2 * 2'000ms + 1'000ms;
+
 class cluster_servers : public group_of_servers {
 public:
     /// With TLS there are no lines, as a proxy does not speak it.
@@ -46,22 +51,22 @@ public:
     std::size_t lost_keys() const { return lost_keys_; }
 
     void add_faults(fault_list& list) override {
-        add(list, "cluster: kill of a primary",
+        add(list, "cluster: kill of a primary", election + new_owner,
             [this] { replace(&server::kill, &server::restart); });
-        add(list, "cluster: a primary freezes and is replaced",
+        add(list, "cluster: a primary freezes and is replaced", election + new_owner,
             [this] { replace(&server::freeze, &server::thaw); });
-        add(list, "cluster: a primary freezes for a moment",
+        add(list, "cluster: a primary freezes for a moment", longest_freeze + end_of_lease,
             [this] { context_.freeze(cluster_.node(cluster_.owner(any_slot()))); });
-        add(list, "cluster: planned fail-over",
+        add(list, "cluster: planned fail-over", new_owner,
             [this] { fail_over(any_slot(), cluster_group::takeover::planned); });
-        add(list, "cluster: forced fail-over",
+        add(list, "cluster: forced fail-over", new_owner,
             [this] { fail_over(any_slot(), cluster_group::takeover::force); });
-        add(list, "cluster: there and back by fail-over", [this] {
+        add(list, "cluster: there and back by fail-over", 2 * new_owner, [this] {
             auto const slot = any_slot();
             fail_over(slot, cluster_group::takeover::force);
             fail_over(slot, cluster_group::takeover::planned);
         });
-        add(list, "cluster: a primary restarts empty", [this] {
+        add(list, "cluster: a primary restarts empty", new_owner, [this] {
             cluster_.restart_empty(cluster_.owner(any_slot()));
             cluster_.wait_until_agreed(recovery_time);
         });
@@ -85,34 +90,34 @@ public:
 
 private:
     void add_migrations(fault_list& list) {
-        add(list, "cluster: slots migrate", [this] {
+        add(list, "cluster: slots migrate", end_of_lease, [this] {
             auto const [from, to] = ends_of_migration();
             slot_migration moving(cluster_, migrating, from, to);
             moving.begin();
-            while (move_keys(moving, from, to, 1) > 0) context_.pause(100);
+            while (move_keys(moving, from, to, 1) > 0) context_.pause(100ms);
             context_.pause();
             finish(moving, from, to);
             migrate_back(to, from);
         });
-        add(list, "cluster: the target of a migration freezes", [this] {
+        add(list, "cluster: the target of a migration freezes", end_of_lease, [this] {
             auto const [from, to] = ends_of_migration();
             slot_migration moving(cluster_, migrating, from, to);
             moving.begin();
             move_keys(moving, from, to, 1);
             cluster_.node(to).freeze();
-            context_.pause(1'000);
+            context_.pause(1'000ms);
             cluster_.node(to).thaw();
             finish(moving, from, to);
             migrate_back(to, from);
         });
         // N31: on Redis, one that dies as the source may give a lock two holders.
         if (cluster_.options().kind.name.starts_with("valkey")) {
-            add(list, "cluster: the source of a migration dies", [this] {
+            add(list, "cluster: the source of a migration dies", election + new_owner, [this] {
                 auto const [from, to] = ends_of_migration();
                 die_in_migration(from, to, from);
             });
         }
-        add(list, "cluster: the target of a migration dies", [this] {
+        add(list, "cluster: the target of a migration dies", election + new_owner, [this] {
             auto const [from, to] = ends_of_migration();
             die_in_migration(from, to, to);
         });

@@ -32,8 +32,18 @@ using namespace holdfast::test;
 /// an answer.
 inline constexpr milliseconds unannounced = 1'000ms + instance_timeout;
 
+/// The longest ttl of the clients, and their max_ttl.
+inline constexpr milliseconds longest_ttl = 2'000ms;
+/// The longest pauses of faults.
+inline constexpr milliseconds longest_freeze = 1'500ms, longest_setting = 1'500ms,
+                              longest_outage = 2'500ms;
+/// What a holder who is gone costs others: its lease, and G17 with an outage.
+inline constexpr milliseconds end_of_lease = longest_ttl + 100ms + instance_timeout + 1'000ms;
+
 struct fault {
     std::string name;
+    /// From the documents: for how long a key has no holder at most, if no other fault is near.
+    milliseconds bound;
     std::function<void()> happens;
 };
 using fault_list = std::vector<fault>;
@@ -46,12 +56,12 @@ public:
 
     std::size_t draw(std::size_t below) { return random_() % below; }
     // The length of a fault is no synchronisation: whatever happens meanwhile must be right.
-    void pause(std::size_t most = 600) {
-        std::this_thread::sleep_for(milliseconds(1 + draw(most)));
+    void pause(milliseconds most = 600ms) {
+        std::this_thread::sleep_for(milliseconds(1 + draw(static_cast<std::size_t>(most.count()))));
     }
     void freeze(server& s) {
         s.freeze();
-        pause(1'500);
+        pause(longest_freeze);
         s.thaw();
     }
     void revive(server& s) {
@@ -94,8 +104,9 @@ public:
 
 protected:
     /// A fault that begins with a repair of what those before it have left.
-    void add(fault_list& list, std::string name, std::function<void()> happens) {
-        list.push_back({std::move(name), [this, happens = std::move(happens)] {
+    void add(fault_list& list, std::string name, milliseconds bound,
+             std::function<void()> happens) {
+        list.push_back({std::move(name), bound, [this, happens = std::move(happens)] {
                             settle();
                             context_.begin();
                             happens();
@@ -129,7 +140,7 @@ protected:
 private:
     template <class Begin, class End>
     void add_line_fault(fault_list& list, std::string name, Begin begin, End end) {
-        list.push_back({std::move(name), [this, begin, end] {
+        list.push_back({std::move(name), longest_outage + end_of_lease, [this, begin, end] {
                             auto const client = context_.draw(lines_.clients());
                             auto const first = context_.draw(lines_.servers());
                             auto const count = 1 + context_.draw(lines_.servers());
@@ -138,7 +149,7 @@ private:
                                     std::invoke(act, lines_.between(client, i % lines_.servers()));
                             };
                             each(begin);
-                            context_.pause(2'500);
+                            context_.pause(longest_outage);
                             each(end);
                         }});
     }

@@ -5,7 +5,7 @@
 //
 //   campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST]
 //            [--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts]
-//            [--times judged | told] [--tls yes | no] [--picture FILE]
+//            [--apart SECONDS] [--times judged | told] [--tls yes | no] [--picture FILE]
 //
 // `server1` and `server5` are so many servers, `sentinel3` is a primary that three sentinels watch,
 // and `mixed` is a list of three instances: a server, a primary behind Sentinel, and a Cluster. The
@@ -20,6 +20,9 @@
 //              The clients count the votes of servers that have forgotten their keys. So two
 //              holders must be found: the exit status is 0 only if something was. The durations of
 //              calls are told, and none is wrong.
+// --apart      The next fault comes so long after one, instead of at most two seconds. Then each
+// kind
+//              of fault has a bound, from the documents, for how long a key has no holder.
 // --times told The same durations alone, for a machine with other work.
 // --tls yes    The clients reach all servers by TLS. There are no lines then.
 // --picture    Draws who held what, and the faults, as SVG.
@@ -58,7 +61,7 @@ unsigned number(std::string_view option, std::string const& text) {
 
 struct settings {
     std::string deployment, picture;
-    unsigned seconds = 20, seed = 1;
+    unsigned seconds = 20, seed = 1, apart = 0;
     std::vector<std::string> faults;
     bool tls = false;
     plan clients{.kinds = {"lock", "multi", "read-write", "semaphore"}};
@@ -79,6 +82,8 @@ settings parse(std::vector<std::string> const& arguments) {
             s.seconds = 60 * number(option, value);
         } else if (option == "--seconds") {
             s.seconds = number(option, value);
+        } else if (option == "--apart") {
+            s.apart = number(option, value);
         } else if (option == "--seed") {
             s.seed = number(option, value);
         } else if (option == "--faults") {
@@ -110,6 +115,7 @@ void set_up(campaign_run& all, std::string const& deployment) {
         throw std::invalid_argument("usage: campaign --deployment server1 | server5 | sentinel3 | "
                                     "cluster | mixed [--kinds LIST] [--minutes N | --seconds N] "
                                     "[--seed N] [--faults LIST] [--without-guard restarts] "
+                                    "[--apart SECONDS] "
                                     "[--times judged | told] [--tls yes | no] [--picture FILE]");
     auto const mixed = deployment == "mixed";
     if (mixed || deployment == "server1") all.add_servers(1);
@@ -136,6 +142,7 @@ int main(int count, char** arguments) {
             return drive({arguments + 1, arguments + count});
         auto const s = parse({arguments + 1, arguments + count});
         campaign_run all(s.seed, s.tls);
+        if (s.apart > 0) all.keep_apart(std::chrono::seconds(s.apart));
         set_up(all, s.deployment);
         if (s.faults == std::vector<std::string>{"help"}) {
             for (auto const& name : all.names()) std::cout << name << '\n';

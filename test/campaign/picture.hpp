@@ -25,6 +25,7 @@ namespace holdfast::campaign {
 struct fault_time {
     std::string name;
     moment from, to;
+    milliseconds bound{0}; ///< see fault
 };
 
 class picture {

@@ -7,7 +7,6 @@
 #include "campaign/plan.hpp"
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,11 +14,26 @@
 
 namespace holdfast::campaign {
 
+/// Of a kind of fault.
+struct recovery {
+    std::vector<moment> times{}; ///< sorted, one at least
+    milliseconds bound{0};       ///< see fault
+
+    moment worst() const { return times.back(); }
+    std::string text() const {
+        return "median " + in_ms(times[times.size() / 2]) + " ms, worst " + in_ms(worst()) +
+               " ms, bound " + in_ms(bound) + " ms";
+    }
+
+private:
+    static std::string in_ms(moment t) { return std::to_string(t.count() / 1'000); }
+};
+
 /// For each kind of fault, the longest time for which a key had no holder that was seen, of those
-/// times that begin in the fault or soon after it: sorted. All clients want the keys of locks that
+/// times that begin in the fault or soon after it. All clients want the keys of locks that
 /// exclude each other all the time, so that is how long a dead holder's lease and the servers kept
 /// them from it.
-inline std::map<std::string, std::vector<moment>>
+inline std::map<std::string, recovery>
 recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faults, moment soon) {
     constexpr std::size_t often = 20;
     constexpr moment between_looks = 40ms; // of a holder at its lease
@@ -36,25 +50,18 @@ recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faul
             ended = std::max(ended, c->ends);
         }
     }
-    std::map<std::string, std::vector<moment>> found;
+    std::map<std::string, recovery> found;
     for (auto const& f : faults) {
         moment longest{0};
         for (auto const& [from, to] : gaps)
             if (from > f.from - between_looks && from <= f.to + soon)
                 longest = std::max(longest, to - from);
-        found[f.name].push_back(longest);
+        auto& of_kind = found[f.name];
+        of_kind.times.push_back(longest);
+        of_kind.bound = f.bound;
     }
-    for (auto& [name, times] : found) std::ranges::sort(times);
+    for (auto& [name, each] : found) std::ranges::sort(each.times);
     return found;
-}
-
-inline void tell_recoveries(std::vector<claim> const& claims,
-                            std::vector<fault_time> const& faults) {
-    for (auto const& [name, times] : recoveries(claims, faults, ttl)) {
-        std::cout << "longest without a holder after " << name << ": median "
-                  << times[times.size() / 2].count() / 1'000 << " ms, worst "
-                  << times.back().count() / 1'000 << " ms\n";
-    }
 }
 
 } // namespace holdfast::campaign

@@ -13,6 +13,11 @@
 
 namespace holdfast::campaign {
 
+/// doc/production.md: max_ttl + 2 s, and G17 with an outage.
+inline constexpr milliseconds new_primary = end_of_lease + 2'000ms;
+/// down-after + 2.2 s before that.
+inline constexpr milliseconds failover = 2'000ms + 2'200ms + new_primary;
+
 class sentinel_servers : public group_of_servers {
 public:
     /// With TLS there are no lines, as a proxy does not speak it.
@@ -27,31 +32,31 @@ public:
     sentinel_group& group() { return group_; }
 
     void add_faults(fault_list& list) override {
-        add(list, "sentinel: kill of the primary", [this] { kill_primary(); });
-        add(list, "sentinel: the primary is killed twice", [this] {
+        add(list, "sentinel: kill of the primary", failover, [this] { kill_primary(); });
+        add(list, "sentinel: the primary is killed twice", 2 * failover, [this] {
             kill_primary();
             kill_primary();
         });
-        add(list, "sentinel: the primary freezes and is replaced", [this] {
+        add(list, "sentinel: the primary freezes and is replaced", failover, [this] {
             auto const victim = group_.primary();
             switches([&] { group_.member(victim).freeze(); });
             context_.pause();
             group_.member(victim).thaw();
             group_.wait_until_settled();
         });
-        add(list, "sentinel: the primary freezes for a moment",
+        add(list, "sentinel: the primary freezes for a moment", longest_freeze + end_of_lease,
             [this] { context_.freeze(group_.member(group_.primary())); });
-        add(list, "sentinel: planned fail-over", [this] {
+        add(list, "sentinel: planned fail-over", failover, [this] {
             switches([&] { group_.begin_failover(); });
             group_.wait_until_settled();
         });
-        add(list, "sentinel: a sentinel freezes",
+        add(list, "sentinel: a sentinel freezes", end_of_lease,
             [this] { context_.freeze(group_.sentinel(context_.draw(group_.sentinels()))); });
-        add(list, "sentinel: the primary restarts empty", [this] {
+        add(list, "sentinel: the primary restarts empty", new_primary, [this] {
             group_.restart_empty(group_.primary());
             group_.wait_until_settled();
         });
-        add(list, "sentinel: replicas are cut off, and the primary is killed", [this] {
+        add(list, "sentinel: replicas are cut off, and the primary is killed", failover, [this] {
             auto const victim = group_.primary();
             for (std::size_t i = 0; i < group_.members(); ++i)
                 if (i != victim) group_.cut_replication(i);

@@ -77,15 +77,17 @@ public:
         add_commands(list);
         add_settings(list);
         // Ahead, and the next time back: fences rest on clocks that are right within a minute.
-        add(list, "server: the clock jumps", [this] {
+        add(list, "server: the clock jumps", 5'000ms + end_of_lease, [this] {
             auto& s = any();
             auto const ahead = s.clock_shift() == 0ms;
             if (ahead) context_.open_window();
             s.shift_clock(ahead ? 5s : -5s);
         });
-        add(list, "server: the password changes", [this] { change_password(); });
+        add(list, "server: the password changes", 2 * longest_setting + end_of_lease,
+            [this] { change_password(); });
         if (authority_)
-            add(list, "server: the certificate changes", [this] { change_certificate(); });
+            add(list, "server: the certificate changes", end_of_lease,
+                [this] { change_certificate(); });
         if (authority_) return;
         add_line_faults(list, "line");
         add_name_faults(list);
@@ -120,14 +122,15 @@ private:
                             made.certificate + made.key);
     }
     void add_ends(fault_list& list) {
-        add(list, "server: freeze and thaw", [this] { context_.freeze(any()); });
-        add(list, "server: kill and start", [this] {
+        add(list, "server: freeze and thaw", longest_freeze + end_of_lease,
+            [this] { context_.freeze(any()); });
+        add(list, "server: kill and start", 600ms + end_of_lease, [this] {
             auto& s = any();
             s.kill();
             context_.pause();
             s.restart();
         });
-        add(list, "server: restart in a moment", [this] { restart(any()); });
+        add(list, "server: restart in a moment", end_of_lease, [this] { restart(any()); });
     }
     void add_commands(fault_list& list) {
         command_fault(list, "server: connections are killed", {"CLIENT", "KILL", "TYPE", "normal"});
@@ -141,7 +144,7 @@ private:
         setting_fault(list, "server: no further clients", "maxclients", "1", "10000");
         setting_fault(list, "server: no key can be tracked", "tracking-table-max-keys", "1",
                       "1000000");
-        add(list, "server: keys are evicted", [this] {
+        add(list, "server: keys are evicted", longest_setting + end_of_lease, [this] {
             auto& s = any();
             // G5: the policy has been set for a second before it harms.
             context_.open_window();
@@ -155,7 +158,7 @@ private:
         try {
             redis_cli cli(s);
             for (auto const& [option, value] : values) cli.config(option, value);
-            context_.pause(1'500);
+            context_.pause(longest_setting);
             for (auto const& [option, value] : usual) cli.config(option, value);
         } catch (...) {
             restart(s);
@@ -169,12 +172,12 @@ private:
     /// The server at a name dies, and the name leads to an empty one. Then the other way round. The
     /// first is dead meanwhile, and so the clients do not use two servers as one instance.
     void add_name_faults(fault_list& list) {
-        add(list, "name: leads to another server", [this] {
+        add(list, "name: leads to another server", longest_outage + end_of_lease, [this] {
             auto const i = context_.draw(all_.size());
             all_[i]->kill();
             spare_->restart();
             write_names(i, other_address);
-            context_.pause(2'500);
+            context_.pause(longest_outage);
             spare_->kill();
             write_names();
             all_[i]->restart();
@@ -185,13 +188,14 @@ private:
         name_fault(list, "name: leads nowhere first", dead_address + " 127.0.0.1");
     }
     void name_fault(fault_list& list, std::string name, std::string_view leads_to) {
-        add(list, std::move(name), [this, leads_to = std::string(leads_to)] {
-            auto const i = context_.draw(all_.size());
-            write_names(i, leads_to);
-            ask(*all_[i], {"CLIENT", "KILL", "TYPE", "normal"});
-            context_.pause(2'500);
-            write_names();
-        });
+        add(list, std::move(name), longest_outage + end_of_lease,
+            [this, leads_to = std::string(leads_to)] {
+                auto const i = context_.draw(all_.size());
+                write_names(i, leads_to);
+                ask(*all_[i], {"CLIENT", "KILL", "TYPE", "normal"});
+                context_.pause(longest_outage);
+                write_names();
+            });
     }
     static std::string name_of(std::size_t i) { return "server" + std::to_string(i) + ".test"; }
     /// All names lead to their servers, but one.
@@ -204,14 +208,15 @@ private:
     /// `length`: of the window after it, in which two may have a lock.
     void command_fault(fault_list& list, std::string name, command_line words,
                        milliseconds length = 0ms) {
-        add(list, std::move(name), [this, words = std::move(words), length] {
-            if (length > 0ms) context_.open_window(length);
-            ask(any(), words);
-        });
+        add(list, std::move(name), 1'000ms + end_of_lease,
+            [this, words = std::move(words), length] {
+                if (length > 0ms) context_.open_window(length);
+                ask(any(), words);
+            });
     }
     void setting_fault(fault_list& list, std::string name, std::string option, std::string value,
                        std::string usual) {
-        add(list, std::move(name), [=, this] {
+        add(list, std::move(name), longest_setting + end_of_lease, [=, this] {
             set_for_a_moment(any(), {{option, value}}, {{option, usual}});
         });
     }
@@ -222,7 +227,7 @@ private:
         std::string const first(access::password), next = "next-password";
         try {
             replace(first, next);
-            context_.pause(1'500);
+            context_.pause(longest_setting);
             replace(next, first);
         } catch (...) {
             write_password(first);
