@@ -216,7 +216,8 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_with_the_next_fence) {
     server s;
     test_client a({s.address()});
     test_client b({s.address()});
-    lock_options const options{.ttl = 60s, .fencing = true, .handover_limit = max_handover_limit};
+    lock_options const options{
+        .ttl = 60s, .fencing = true, .handover_limit = max_handover_limit, .handover_time = 60s};
     auto first = a.hold("k", options);
     attempt second(a, "k", options);
     BOOST_REQUIRE(a.until([&] { return a.locks.stats().waiters == 1; }));
@@ -344,9 +345,9 @@ BOOST_AUTO_TEST_CASE(an_adoption_goes_before_waiters) {
     BOOST_REQUIRE(a.all_up());
     BOOST_REQUIRE(b.all_up());
     auto held = a.hold("k");
-    attempt waiting(b, "k", long_lived);
+    attempt waiting(b, "k", handed_on);
     BOOST_REQUIRE(b.until([&] { return b.locks.stats().waiters == 1; }));
-    auto taken = adopted(b, given_up(held));
+    auto taken = adopted(b, given_up(held), handed_on);
     BOOST_TEST(!waiting.done);
     BOOST_TEST(b.releases(taken));
     auto const last = wait_for_lease(b, waiting);
@@ -478,7 +479,7 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_counts_as_acquired_from_the_instances) {
     server s;
     test_client a({s.address()});
     test_client b({s.address()});
-    lock_options const options{.ttl = 60s, .fencing = true};
+    lock_options const options{.ttl = 60s, .fencing = true, .handover_time = 60s};
     auto first = a.hold("k", options);
     attempt second(a, "k", options);
     BOOST_REQUIRE(waits(a));

@@ -294,8 +294,8 @@ BOOST_AUTO_TEST_CASE(in_this_process_it_is_first_come_first_served) {
 BOOST_AUTO_TEST_CASE(a_lease_goes_to_the_next_waiter_for_the_same_keys) {
     fleet servers(3);
     test_client client(servers);
-    auto const lock = multi(client, {"a", "b"});
-    attempt_at one(lock), two(lock), three(multi(client, {"b", "a"}));
+    auto const lock = multi(client, {"a", "b"}, handed_on);
+    attempt_at one(lock), two(lock), three(multi(client, {"b", "a"}, handed_on));
     BOOST_REQUIRE(client.until([&] { return one.over; }));
     BOOST_TEST(client.releases(one.got));
     BOOST_REQUIRE(client.until([&] { return two.over; }));
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_lease_goes_to_the_next_waiter_for_the_same_keys) {
     BOOST_TEST(client.locks.stats().handovers == 2U);
     BOOST_TEST(three.got.held());
     // A single that came before the next waiter comes before it.
-    attempt_at single(client.locks.make_lock("b", long_lived)), four(lock);
+    attempt_at single(client.locks.make_lock("b", handed_on)), four(lock);
     BOOST_TEST(client.releases(three.got));
     BOOST_REQUIRE(client.until([&] { return single.over; }));
     BOOST_TEST(client.locks.stats().handovers == 2U);
@@ -317,8 +317,8 @@ BOOST_AUTO_TEST_CASE(a_lease_goes_to_the_next_waiter_for_the_same_keys) {
 BOOST_AUTO_TEST_CASE(a_lease_that_was_handed_over_passes_nobody_at_its_end) {
     fleet servers(3);
     test_client client(servers);
-    auto const lock = multi(client, {"a", "b"});
-    attempt_at one(lock), two(lock), single(client.locks.make_lock("a", long_lived)), three(lock);
+    auto const lock = multi(client, {"a", "b"}, handed_on);
+    attempt_at one(lock), two(lock), single(client.locks.make_lock("a", handed_on)), three(lock);
     BOOST_REQUIRE(client.until([&] { return one.over; }));
     BOOST_TEST(client.releases(one.got));
     BOOST_REQUIRE(client.until([&] { return two.over; }));

@@ -128,10 +128,10 @@ BOOST_AUTO_TEST_CASE(the_life_of_a_lease_is_told) {
 BOOST_AUTO_TEST_CASE(a_hand_over_is_told_in_order) {
     fleet servers(1);
     observed o(servers);
-    auto held = o.client.hold("k");
+    auto held = o.client.hold("k", handed_on);
     o.lines.clear();
     attempt next;
-    next.start(o.client.locks.make_lock("k", long_lived));
+    next.start(o.client.locks.make_lock("k", handed_on));
     BOOST_REQUIRE(waits(o.client));
     BOOST_TEST(o.client.releases(held));
     auto const given = wait_for_lease(o.client, next);
@@ -222,9 +222,9 @@ BOOST_AUTO_TEST_CASE(a_failure_after_a_hand_over_has_the_trace_of_its_own_reques
         *trace_context::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
     auto const second =
         *trace_context::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-    auto held = o.client.hold("k", {.ttl = 20s, .trace = first});
+    auto held = o.client.hold("k", {.ttl = 20s, .handover_time = 60s, .trace = first});
     attempt next;
-    next.start(o.client.locks.make_lock("k", {.ttl = 20s, .trace = second}));
+    next.start(o.client.locks.make_lock("k", {.ttl = 20s, .handover_time = 60s, .trace = second}));
     BOOST_REQUIRE(waits(o.client));
     BOOST_TEST(o.client.releases(held));
     auto given = wait_for_lease(o.client, next);

@@ -199,10 +199,10 @@ BOOST_AUTO_TEST_CASE(a_lease_that_was_handed_over_is_downgraded) {
     fleet servers(3);
     test_client client(servers), other(servers);
     client.runs_with(other);
-    auto first = writes(client);
+    auto first = writes(client, handed_on);
     attempt second, third;
-    second.start(page(client).write());
-    third.start(page(client).write());
+    second.start(page(client, handed_on).write());
+    third.start(page(client, handed_on).write());
     BOOST_REQUIRE(waits(client, 2));
     BOOST_TEST(client.releases(first));
     BOOST_REQUIRE(client.until([&] { return second.done; }));
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_is_downgraded) {
     BOOST_TEST(reader.held());
     BOOST_TEST(!one.extend(reader));
     BOOST_TEST(one.releases(reader));
-    check_nothing_left(one, servers);
+    check_only_turns_left(one, servers); // the reader may have come before the last downgrade
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_lease_is_not_downgraded) {

@@ -62,6 +62,9 @@ inline client_options without_questions() {
 
 /// The ttl is so long that a key which disappears during a test was deleted.
 inline constexpr lock_options long_lived{.ttl = std::chrono::seconds(60)};
+/// The same, and a tenure may be handed over at any time, also on a busy machine.
+inline constexpr lock_options handed_on{.ttl = std::chrono::seconds(60),
+                                        .handover_time = std::chrono::seconds(60)};
 
 /// The ttl of a lease that the watchdog must not lose. The watchdog renews it after a third of the
 /// ttl. So the machine may pause for two thirds: 2 s.
