@@ -89,8 +89,9 @@ public:
     }
 
 private:
+    /// Locks of most kinds wait until the migration has ended, or was repaired.
     void add_migrations(fault_list& list) {
-        add(list, "cluster: slots migrate", end_of_lease, [this] {
+        add(list, "cluster: slots migrate", no_bound, [this] {
             auto const [from, to] = ends_of_migration();
             slot_migration moving(cluster_, migrating, from, to);
             moving.begin();
@@ -99,7 +100,7 @@ private:
             finish(moving, from, to);
             migrate_back(to, from);
         });
-        add(list, "cluster: the target of a migration freezes", end_of_lease, [this] {
+        add(list, "cluster: the target of a migration freezes", no_bound, [this] {
             auto const [from, to] = ends_of_migration();
             slot_migration moving(cluster_, migrating, from, to);
             moving.begin();
@@ -112,12 +113,12 @@ private:
         });
         // N31: on Redis, one that dies as the source may give a lock two holders.
         if (cluster_.options().kind.name.starts_with("valkey")) {
-            add(list, "cluster: the source of a migration dies", election + new_owner, [this] {
+            add(list, "cluster: the source of a migration dies", no_bound, [this] {
                 auto const [from, to] = ends_of_migration();
                 die_in_migration(from, to, from);
             });
         }
-        add(list, "cluster: the target of a migration dies", election + new_owner, [this] {
+        add(list, "cluster: the target of a migration dies", no_bound, [this] {
             auto const [from, to] = ends_of_migration();
             die_in_migration(from, to, to);
         });

@@ -43,7 +43,7 @@ inline constexpr milliseconds end_of_lease = longest_ttl + 100ms + instance_time
 struct fault {
     std::string name;
     /// From the documents: for how long a key has no holder at most, if no other fault is near.
-    milliseconds bound;
+    milliseconds bound; ///< or no_bound
     std::function<void()> happens;
 };
 using fault_list = std::vector<fault>;

@@ -22,7 +22,7 @@ struct recovery {
     moment worst() const { return times.back(); }
     std::string text() const {
         return "median " + in_ms(times[times.size() / 2]) + " ms, worst " + in_ms(worst()) +
-               " ms, bound " + in_ms(bound) + " ms";
+               " ms, " + (bound == no_bound ? "no bound" : "bound " + in_ms(bound) + " ms");
     }
 
 private:

@@ -209,6 +209,7 @@ BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
     BOOST_TEST((all.at("kill").times == std::vector<moment>{0ms, 100ms, 1'100ms}));
     BOOST_TEST((all.at("kill").worst() == 1'100ms));
     BOOST_TEST((all.at("kill").bound == 2'000ms));
+    BOOST_TEST(all.at("freeze").text() == "median 1100 ms, worst 1100 ms, no bound");
     BOOST_TEST(all.at("kill").text() == "median 100 ms, worst 1100 ms, bound 2000 ms");
 }
 
