@@ -26,7 +26,7 @@ inline constexpr std::chrono::seconds recovery_time{20};
 
 /// doc/production.md: max_ttl and the node timeout, and G17 with an outage.
 inline constexpr milliseconds new_owner = end_of_lease + 2'000ms;
-/// The node timeout, until the others agree, and until they have voted.
+/// No document has one: the node timeout, until the others agree, and until they have voted.
 inline constexpr milliseconds election = 2 * 2'000ms + 1'000ms;
 
 class cluster_servers : public group_of_servers {
@@ -89,41 +89,53 @@ public:
     }
 
 private:
-    /// Locks of most kinds wait until the migration has ended, or was repaired.
+    /// doc/production.md: locks of most kinds wait while their slot migrates.
     void add_migrations(fault_list& list) {
-        add(list, "cluster: slots migrate", no_bound, [this] {
-            auto const [from, to] = ends_of_migration();
-            slot_migration moving(cluster_, migrating, from, to);
-            moving.begin();
-            while (move_keys(moving, from, to, 1) > 0) context_.pause(100ms);
-            context_.pause();
-            finish(moving, from, to);
-            migrate_back(to, from);
-        });
-        add(list, "cluster: the target of a migration freezes", no_bound, [this] {
-            auto const [from, to] = ends_of_migration();
-            slot_migration moving(cluster_, migrating, from, to);
-            moving.begin();
-            move_keys(moving, from, to, 1);
-            cluster_.node(to).freeze();
-            context_.pause(1'000ms);
-            cluster_.node(to).thaw();
-            finish(moving, from, to);
-            migrate_back(to, from);
-        });
+        add(
+            list, "cluster: slots migrate", end_of_lease,
+            [this] {
+                auto const [from, to] = ends_of_migration();
+                slot_migration moving(cluster_, migrating, from, to);
+                moving.begin();
+                while (move_keys(moving, from, to, 1) > 0) context_.pause(100ms);
+                context_.pause();
+                finish(moving, from, to);
+                migrate_back(to, from);
+            },
+            true);
+        add(
+            list, "cluster: the target of a migration freezes", end_of_lease,
+            [this] {
+                auto const [from, to] = ends_of_migration();
+                slot_migration moving(cluster_, migrating, from, to);
+                moving.begin();
+                move_keys(moving, from, to, 1);
+                cluster_.node(to).freeze();
+                context_.pause(1'000ms);
+                cluster_.node(to).thaw();
+                finish(moving, from, to);
+                migrate_back(to, from);
+            },
+            true);
         // N31: on Redis, one that dies as the source may give a lock two holders.
         if (cluster_.options().kind.name.starts_with("valkey")) {
-            add(list, "cluster: the source of a migration dies", no_bound, [this] {
-                auto const [from, to] = ends_of_migration();
-                die_in_migration(from, to, from);
-            });
+            add(
+                list, "cluster: the source of a migration dies", new_owner,
+                [this] {
+                    auto const [from, to] = ends_of_migration();
+                    die_in_migration(from, to, from);
+                },
+                true);
         }
-        add(list, "cluster: the target of a migration dies", no_bound, [this] {
-            auto const [from, to] = ends_of_migration();
-            die_in_migration(from, to, to);
-        });
+        add(
+            list, "cluster: the target of a migration dies", new_owner,
+            [this] {
+                auto const [from, to] = ends_of_migration();
+                die_in_migration(from, to, to);
+            },
+            true);
     }
-    /// A repair ends what is left of the migration.
+    /// A repair, as an operator would do it, ends what is left of the migration.
     void die_in_migration(std::size_t from, std::size_t to, std::size_t victim) {
         slot_migration moving(cluster_, migrating, from, to);
         moving.begin();
@@ -132,6 +144,7 @@ private:
         cluster_.node(victim).kill();
         cluster_.wait_for_other_owner(slot, victim, recovery_time);
         cluster_.node(victim).restart();
+        settle();
     }
     /// The owner of the slots that migrate, and another primary.
     std::pair<std::size_t, std::size_t> ends_of_migration() {

@@ -42,9 +42,10 @@ inline constexpr milliseconds end_of_lease = longest_ttl + 100ms + instance_time
 
 struct fault {
     std::string name;
-    /// From the documents: for how long a key has no holder at most, if no other fault is near.
-    milliseconds bound; ///< or no_bound
+    /// For how long a key has no holder at most, if no other fault is near.
+    milliseconds bound;
     std::function<void()> happens;
+    bool adds_length = false; ///< the bound begins at the end of the fault
 };
 using fault_list = std::vector<fault>;
 
@@ -55,10 +56,12 @@ public:
         : random_(seed) {}
 
     std::size_t draw(std::size_t below) { return random_() % below; }
-    // The length of a fault is no synchronisation: whatever happens meanwhile must be right.
+    // The length of a fault, or of the calm after it, is no synchronisation: whatever happens
+    // meanwhile must be right.
     void pause(milliseconds most = 600ms) {
-        std::this_thread::sleep_for(milliseconds(1 + draw(static_cast<std::size_t>(most.count()))));
+        last(milliseconds(1 + draw(static_cast<std::size_t>(most.count()))));
     }
+    void last(milliseconds length) { std::this_thread::sleep_for(length); }
     void freeze(server& s) {
         s.freeze();
         pause(longest_freeze);
@@ -100,17 +103,19 @@ public:
     /// Repairs all of them, and waits until they work.
     virtual void settle() = 0;
     /// See client_lines.
+    bool lines_are_used() const { return lines_.are_used(); }
     virtual std::string routes(std::size_t client) const { return lines_.routes(client); }
 
 protected:
     /// A fault that begins with a repair of what those before it have left.
-    void add(fault_list& list, std::string name, milliseconds bound,
-             std::function<void()> happens) {
-        list.push_back({std::move(name), bound, [this, happens = std::move(happens)] {
-                            settle();
-                            context_.begin();
-                            happens();
-                        }});
+    void add(fault_list& list, std::string name, milliseconds bound, std::function<void()> happens,
+             bool adds_length = false) {
+        auto after_repair = [this, happens = std::move(happens)] {
+            settle();
+            context_.begin();
+            happens();
+        };
+        list.push_back({std::move(name), bound, std::move(after_repair), adds_length});
     }
 
     /// Of those of the lines between a client and some servers. What a client sent before it gave

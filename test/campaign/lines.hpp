@@ -4,6 +4,7 @@
 
 #include "support/proxy.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,14 @@ public:
     std::size_t servers() const { return all_.front().size(); }
     test::proxy& between(std::size_t client, std::size_t server) {
         return *all_[client][server].by;
+    }
+    /// True if connections of all clients have come by them.
+    bool are_used() const {
+        return std::ranges::all_of(all_, [](auto const& of_client) {
+            return of_client.empty() || std::ranges::any_of(of_client, [](line const& each) {
+                       return each.by->accepted() > 0;
+                   });
+        });
     }
     /// Lines of a file, for use_network().
     std::string routes(std::size_t client) const {

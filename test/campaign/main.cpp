@@ -59,6 +59,12 @@ unsigned number(std::string_view option, std::string const& text) {
     return static_cast<unsigned>(n);
 }
 
+std::string const usage =
+    "usage: campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST] "
+    "[--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts] "
+    "[--apart SECONDS] [--times judged | told] [--tls yes | no] [--picture FILE]; "
+    "test/campaign/main.cpp explains them";
+
 struct settings {
     std::string deployment, picture;
     unsigned seconds = 20, seed = 1, apart = 0;
@@ -102,7 +108,7 @@ settings parse(std::vector<std::string> const& arguments) {
         } else if (option == "--tls" && (value == "yes" || value == "no")) {
             s.tls = value == "yes";
         } else {
-            throw std::invalid_argument("unknown option " + option + ' ' + value);
+            throw std::invalid_argument("unknown option " + option + ' ' + value + "; " + usage);
         }
     }
     if (s.clients.kinds.empty()) throw std::invalid_argument("--kinds: no kind is given");
@@ -112,11 +118,7 @@ settings parse(std::vector<std::string> const& arguments) {
 void set_up(campaign_run& all, std::string const& deployment) {
     std::set<std::string> const known{"server1", "server5", "sentinel3", "cluster", "mixed"};
     if (!known.contains(deployment))
-        throw std::invalid_argument("usage: campaign --deployment server1 | server5 | sentinel3 | "
-                                    "cluster | mixed [--kinds LIST] [--minutes N | --seconds N] "
-                                    "[--seed N] [--faults LIST] [--without-guard restarts] "
-                                    "[--apart SECONDS] "
-                                    "[--times judged | told] [--tls yes | no] [--picture FILE]");
+        throw std::invalid_argument("--deployment: \"" + deployment + "\" is none; " + usage);
     auto const mixed = deployment == "mixed";
     if (mixed || deployment == "server1") all.add_servers(1);
     if (deployment == "server5") all.add_servers(5);
@@ -140,6 +142,10 @@ int main(int count, char** arguments) {
     try {
         if (count > 3 && std::string_view(arguments[1]) == "--driver")
             return drive({arguments + 1, arguments + count});
+        if (count == 2 && std::string_view(arguments[1]) == "--help") {
+            std::cout << usage << '\n';
+            return 0;
+        }
         auto const s = parse({arguments + 1, arguments + count});
         campaign_run all(s.seed, s.tls);
         if (s.apart > 0) all.keep_apart(std::chrono::seconds(s.apart));

@@ -1,5 +1,7 @@
 #include "campaign/network.hpp"
 
+#include "support/wait.hpp"
+
 #include <arpa/inet.h>
 #include <chrono>
 #include <cstdint>
@@ -13,7 +15,6 @@
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,15 +54,15 @@ std::vector<std::string> addresses(std::string_view name) {
     return {};
 }
 
-/// Those of a name that DNS answers in the end. It gives up as resolvers do.
+/// Waits until DNS answers, or gives up as resolvers do.
 std::vector<std::string> answer(std::string_view name) {
-    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    for (;;) {
-        auto all = addresses(name);
-        if (all.empty() || all.front() != silent_name) return all;
-        if (std::chrono::steady_clock::now() > end) return all;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    std::vector<std::string> all;
+    auto const is_answered = [&] {
+        all = addresses(name);
+        return all.empty() || all.front() != silent_name;
+    };
+    (void)test::wait_until(is_answered, std::chrono::seconds(30), std::chrono::milliseconds(20));
+    return all;
 }
 
 } // namespace
@@ -105,7 +106,7 @@ int getaddrinfo(char const* name, char const* service, addrinfo const* hints, ad
     auto** next = found;
     for (auto const& address : all) {
         if (auto const failure = system(address.c_str(), service, hints, next)) {
-            if (*found != nullptr) freeaddrinfo(*found);
+            if (*found != nullptr) freeaddrinfo(std::exchange(*found, nullptr));
             return failure;
         }
         while (*next != nullptr) next = &(*next)->ai_next;

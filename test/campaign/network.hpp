@@ -1,6 +1,8 @@
-// What a client process of a campaign sees of the network. Its connections go to proxies of its
-// own, and names of servers lead where the campaign says. So lines lie before any server, also one
-// whose address is told by a sentinel or a node of a Cluster, and no server knows of them.
+// What a client process of a campaign sees of the network. Faults on the lines need a proxy between
+// each client and each server, but a client learns most addresses from a sentinel or a Cluster
+// node, which name the server itself. Therefore the process replaces connect(), which leads to the
+// proxies, and getaddrinfo(), which finds the names of servers. Servers need no other
+// configuration.
 #ifndef HOLDFAST_TEST_CAMPAIGN_NETWORK_HPP
 #define HOLDFAST_TEST_CAMPAIGN_NETWORK_HPP
 
@@ -9,7 +11,7 @@
 
 namespace holdfast::campaign {
 
-/// In place of an address, after a name: DNS does not know it, or does not answer.
+/// Instead of an address, after a name: DNS does not know it, or does not answer.
 inline constexpr std::string_view unknown_name = "unknown", silent_name = "silent";
 
 /// From now on this process looks into two files of lines for each connection and look-up.
@@ -17,7 +19,7 @@ inline constexpr std::string_view unknown_name = "unknown", silent_name = "silen
 /// `routes`: `ADDRESS PORT PROXY`: connections go to the port PROXY of 127.0.0.1 instead.
 /// `names`: a name and its addresses, or a word from above.
 ///
-/// What is not there is as ever.
+/// What the files do not name stays as it is.
 void use_network(std::string routes, std::string names);
 
 } // namespace holdfast::campaign

@@ -25,7 +25,7 @@ namespace holdfast::campaign {
 struct fault_time {
     std::string name;
     moment from, to;
-    milliseconds bound{0}; ///< see fault
+    milliseconds bound{0}; ///< from its beginning; see fault
 };
 
 class picture {

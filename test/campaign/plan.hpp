@@ -16,8 +16,6 @@ inline constexpr std::chrono::milliseconds ttl{1'500};
 inline constexpr std::chrono::milliseconds instance_timeout{500};
 /// Beyond a bound, and beyond the pauses of the machine: what the scheduler of a busy machine adds.
 inline constexpr std::chrono::milliseconds slack{400};
-/// Of a recovery that waits for an operator.
-inline constexpr std::chrono::milliseconds no_bound{0};
 
 /// The parts of a text with commas between them.
 inline std::vector<std::string> words(std::string const& list, char separator = ',') {

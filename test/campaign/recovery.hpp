@@ -17,12 +17,13 @@ namespace holdfast::campaign {
 /// Of a kind of fault.
 struct recovery {
     std::vector<moment> times{}; ///< sorted, one at least
-    milliseconds bound{0};       ///< see fault
+    milliseconds bound{0};       ///< see fault; the longest
+    moment beyond{0};            ///< the most by which one of them exceeds its bound
 
     moment worst() const { return times.back(); }
     std::string text() const {
         return "median " + in_ms(times[times.size() / 2]) + " ms, worst " + in_ms(worst()) +
-               " ms, " + (bound == no_bound ? "no bound" : "bound " + in_ms(bound) + " ms");
+               " ms, bound " + in_ms(bound) + " ms";
     }
 
 private:
@@ -58,7 +59,8 @@ recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faul
                 longest = std::max(longest, to - from);
         auto& of_kind = found[f.name];
         of_kind.times.push_back(longest);
-        of_kind.bound = f.bound;
+        of_kind.bound = std::max(of_kind.bound, f.bound);
+        of_kind.beyond = std::max<moment>(of_kind.beyond, longest - f.bound);
     }
     for (auto& [name, each] : found) std::ranges::sort(each.times);
     return found;

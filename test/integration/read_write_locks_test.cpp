@@ -172,21 +172,25 @@ BOOST_AUTO_TEST_CASE(a_report_names_the_readers_that_stand_in_the_way) {
 //
 
 // A newcomer shares for five times what the tenure took to win. A machine that is busy may take
-// longer, and then this is tried again.
+// longer, and then the newcomer asks the servers, and this is tried again.
 BOOST_AUTO_TEST_CASE(the_second_reader_of_a_process_sends_nothing) {
     fleet servers(3);
     test_client client(servers, without_questions());
     BOOST_REQUIRE(client.all_up());
+    teach(client, servers);
     auto shared = 0;
     for (int i = 0; i < 50 && shared < 3; ++i) {
+        auto const begun = lease_clock::now();
         auto a = reads(client);
         auto const before = client.locks.stats();
         auto b = reads(client);
-        if (a.token().value == b.token().value) {
-            auto const after = client.locks.stats();
+        auto const after = client.locks.stats();
+        auto const shares = after.rounds == before.rounds;
+        if (lease_clock::now() < begun + 1ms) BOOST_TEST(shares); // the least time
+        if (shares) {
             BOOST_TEST(after.commands == before.commands);
-            BOOST_TEST(after.rounds == before.rounds);
             BOOST_TEST(after.handovers == before.handovers + 1);
+            BOOST_TEST(a.token().value == b.token().value);
             ++shared;
         }
         BOOST_TEST(client.releases(a));
