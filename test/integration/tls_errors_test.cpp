@@ -105,10 +105,13 @@ private:
             if (ec) return;
             std::array<char, 4096> bytes{};
             server.connect(server_, ec);
+            // A client that ends as it connects says nothing, and the server would wait for it.
             auto const hello = client.read_some(asio::buffer(bytes), ec);
+            if (ec) continue;
             asio::write(server, asio::buffer(bytes.data(), hello), ec);
             // The header of a record ends with the length of the rest.
             asio::read(server, asio::buffer(bytes.data(), 5), ec);
+            if (ec) continue;
             auto const length =
                 static_cast<unsigned char>(bytes[3]) * 256U + static_cast<unsigned char>(bytes[4]);
             asio::read(server, asio::buffer(bytes.data() + 5, length), ec);
