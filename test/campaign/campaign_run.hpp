@@ -12,6 +12,7 @@
 #include "campaign/results.hpp"
 #include "campaign/sentinel_servers.hpp"
 #include "campaign/single_servers.hpp"
+#include "campaign/turns.hpp"
 #include "support/certificates.hpp"
 #include "support/lock_monitor.hpp"
 #include "support/redis_cli.hpp"
@@ -43,6 +44,12 @@ inline constexpr std::chrono::seconds left_behind_for{10};
 
 /// max_ttl of the clients, and 2 s for a new primary.
 inline constexpr std::chrono::seconds longest_lease{4};
+
+/// A line of a fair key is disturbed until what a fault has left in it has gone: a reservation, a
+/// lease, and places of the dead.
+inline constexpr moment line_is_disturbed = 6s;
+/// A process whose turn it is has 200 ms to come.
+inline constexpr moment most_pause_in_turn = 50ms;
 
 class campaign_run {
 public:
@@ -142,9 +149,15 @@ public:
         auto const found = judges.findings(all.claims);
         for (auto const& each : found) results.wrong(each);
         two_holders_ = judges.overlaps() > 0;
+        auto const in_turn = look_at_turns(all.claims, disturbed(all.pauses));
+        out_of_turn_ = !in_turn.out.empty();
+        for (auto const& each : in_turn.out)
+            p.judges_times ? results.wrong(each) : results.say(each);
         for (auto const& each : memory_findings(all.memory)) results.wrong(each);
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n"
-                  << "granted in windows: " << judges.in_windows() << '\n';
+                  << "granted in windows: " << judges.in_windows() << '\n'
+                  << "turns of processes: " << in_turn.judged
+                  << ", out of turn: " << in_turn.out.size() << '\n';
         for (auto const& [name, each] : recoveries(all.claims, times_, ttl)) {
             std::cout << "longest without a holder after " << name << ": " << each.text() << '\n';
             if (apart_ && p.judges_times && each.beyond > slack)
@@ -153,8 +166,10 @@ public:
         return results.summarize(all, counts, cluster_ ? cluster_->lost_keys() : 0);
     }
 
-    /// In the last run.
-    bool found_two_holders() const { return two_holders_; }
+    /// If the last run has found what the guard is for.
+    bool found_without(std::string const& guard) const {
+        return guard == "turns" ? out_of_turn_ : two_holders_;
+    }
 
 private:
     static constexpr std::size_t client_count = 3;
@@ -176,6 +191,13 @@ private:
             if (sentinel_) instances.push_back(sentinel_->group().url());
             if (cluster_) instances.push_back(cluster_->group().url());
         }
+        return all;
+    }
+    std::vector<window> disturbed(std::vector<pause> const& pauses) const {
+        std::vector<window> all;
+        for (auto const& p : pauses)
+            if (p.to - p.from >= most_pause_in_turn) all.push_back({p.from, p.to});
+        for (auto const& f : times_) all.push_back({f.from, f.to + line_is_disturbed});
         return all;
     }
     fault_counts carry_out(std::chrono::seconds length) {
@@ -294,7 +316,7 @@ private:
     std::optional<std::chrono::seconds> apart_;
     // Of run():
     client_group* clients_ = nullptr;
-    bool two_holders_ = false;
+    bool two_holders_ = false, out_of_turn_ = false;
     std::vector<fault_time> times_;
     milliseconds longest_calm_{0};
     clock_type::time_point last_; ///< the end of the last fault that was carried out

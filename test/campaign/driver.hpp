@@ -6,6 +6,7 @@
 
 #include "campaign/history.hpp"
 #include "campaign/plan.hpp"
+#include "campaign/turns.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -42,10 +43,14 @@ namespace holdfast::campaign {
 
 namespace asio = boost::asio;
 
+/// Shorter pauses are not written down.
+inline constexpr milliseconds noted_pause{20};
+
 /// A lock that some coroutines of a client work with.
 struct task {
     lock on;
     unsigned coroutines = 2;
+    bool takes_turns = false; ///< see turns_prefix
 };
 
 /// A lease in the hands of another process: a line of text. `place`: of its lock in the list of
@@ -86,7 +91,8 @@ public:
         asio::co_spawn(context_, note_pauses(), asio::detached);
         asio::co_spawn(context_, note_memory(), asio::detached);
         for (std::size_t place = 0; place < tasks_.size(); ++place)
-            for (unsigned i = 0; i < tasks_[place].coroutines; ++i) start(work(place));
+            for (unsigned i = 0; i < tasks_[place].coroutines; ++i)
+                start(tasks_[place].takes_turns ? take_turns(place) : work(place));
         asio::co_spawn(context_, take_orders(), [](std::exception_ptr e) {
             if (e) std::rethrow_exception(e);
         });
@@ -119,8 +125,8 @@ private:
                 .instance_timeout = instance_timeout,
                 .connect_timeout = instance_timeout,
                 .max_reconnect_delay = 100ms,
-                .on_restart =
-                    p.guards_restarts ? client_options{}.on_restart : restart_policy::off};
+                .on_restart = p.without_guard == "restarts" ? restart_policy::off
+                                                            : client_options{}.on_restart};
     }
 
     std::vector<task> tasks_of(plan const& p) {
@@ -135,6 +141,14 @@ private:
                                                       .fencing = key.starts_with("fenced"),
                                                       .fair = key.starts_with("fair")}),
                                3});
+            }
+        }
+        if (p.kinds.contains("turns")) {
+            for (int i = 0; i < 6; ++i) {
+                auto const key = std::string(turns_prefix) + std::to_string(i);
+                all.push_back(
+                    {locks_.make_lock(key, {.ttl = ttl, .fair = p.without_guard != "turns"}), 1,
+                     true});
             }
         }
         if (p.kinds.contains("multi")) {
@@ -192,16 +206,13 @@ private:
     /// 20 s.
     asio::awaitable<void> note_pauses() {
         asio::steady_timer timer(context_);
-        milliseconds longest(10);
         while (!stopped_) {
             due_ = clock_type::now() + 5ms;
             timer.expires_at(due_);
             co_await timer.async_wait(quietly);
             auto const late = clock_type::now() - due_;
             pause_ = std::max<clock_type::duration>(pause_ - pause_ / 4'000, late);
-            if (late <= longest) continue;
-            longest = std::chrono::ceil<milliseconds>(late);
-            history_.paused(longest);
+            if (late >= noted_pause) history_.paused(std::chrono::ceil<moment>(late));
         }
     }
     /// The longest time for which this process has not run lately. After a pause, handlers of
@@ -325,6 +336,29 @@ private:
             }
             auto used = use(place, std::move(l), {.asked = began, .waited = how != 0});
             co_await std::move(used);
+        }
+    }
+    /// Waits without a limit, and holds the lease for so long that all others wait too.
+    asio::awaitable<void> take_turns(std::size_t place) {
+        auto const on = tasks_[place].on;
+        asio::steady_timer timer(context_);
+        while (!stopping_) {
+            auto const began = clock_type::now();
+            auto acquired = co_await on.acquire(quietly);
+            auto const e = std::get<0>(acquired);
+            auto l = std::move(std::get<1>(acquired));
+            history_.call("acquire", since(began), e);
+            auto const id = e ? 0 : history_.begins(on, l, {.asked = began, .waited = true});
+            timer.expires_after(milliseconds(200 + draw(400)));
+            co_await timer.async_wait(quietly);
+            if (e) continue;
+            history_.looks(id, l);
+            if (!l.held()) history_.lost();
+            auto const released = clock_type::now();
+            co_await l.release();
+            note_call("release", released, 2 * instance_timeout);
+            timer.expires_after(milliseconds(draw(400)));
+            co_await timer.async_wait(quietly);
         }
     }
     /// A lease that another process had.

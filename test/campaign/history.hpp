@@ -67,6 +67,11 @@ struct call_tally {
     milliseconds longest{0};
 };
 
+/// A process did not run.
+struct pause {
+    moment from, to;
+};
+
 /// The memory of a process.
 struct memory_look {
     unsigned client = 0;
@@ -81,7 +86,7 @@ struct history {
     std::map<std::string, std::uint64_t> outcomes; ///< of those that failed
     std::vector<std::string> findings;
     std::uint64_t lost = 0, adopted = 0;
-    milliseconds longest_pause{0};
+    std::vector<pause> pauses;       ///< of a process, of some length
     std::vector<memory_look> memory; ///< of each process in the order of time
     milliseconds computed{0};        ///< the time of processors that processes used to their end
 
@@ -147,10 +152,12 @@ private:
         case 'l':
             ++lost;
             break;
-        case 'p':
-            words >> time;
-            longest_pause = std::max(longest_pause, milliseconds(time));
+        case 'p': {
+            std::int64_t until = 0;
+            words >> time >> until;
+            pauses.push_back({moment(until - time), moment(until)});
             break;
+        }
         case 'm':
             words >> id;
             memory.push_back({client, id});
@@ -207,7 +214,8 @@ public:
     }
     void wrong(std::string_view text) { write('w', text); }
     void lost() { write('l'); }
-    void paused(milliseconds length) { write('p', length.count()); }
+    /// Until now.
+    void paused(moment length) { write('p', length.count(), at(clock_type::now()).count()); }
     void memory(std::uint64_t kilobytes) { write('m', kilobytes); }
     void computed(milliseconds time) { write('u', time.count()); }
 

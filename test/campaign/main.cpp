@@ -4,25 +4,25 @@
 // fences that do not grow, and each call is held against the bound that its header documents.
 //
 //   campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST]
-//            [--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts]
+//            [--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard NAME]
 //            [--apart SECONDS] [--times judged | told] [--tls yes | no] [--picture FILE]
 //
 // `server1` and `server5` are so many servers, `sentinel3` is a primary that three sentinels watch,
 // and `mixed` is a list of three instances: a server, a primary behind Sentinel, and a Cluster. The
 // servers are of one kind: $HOLDFAST_SERVERS_DIR and $HOLDFAST_SERVER_KIND choose it.
 //
-// --kinds      the kinds of lock, with commas between them: lock, multi, read-write, semaphore.
-//              All of them by default.
+// --kinds      the kinds of lock, with commas between them: lock, multi, read-write, semaphore,
+//              and turns, which are fair locks whose clients only wait. All of them by default.
 // --faults     texts with commas between them: only faults whose names contain one of them.
 //              `--faults help` lists the names. `--faults none`: without a fault no lease may be
 //              lost.
-// --without-guard restarts
-//              The clients count the votes of servers that have forgotten their keys. So two
-//              holders must be found: the exit status is 0 only if something was. The durations of
-//              calls are told, and none is wrong.
+// --without-guard restarts | turns
+//              The clients count the votes of servers that have forgotten their keys, so two
+//              holders must be found. Or the locks whose turns are judged are not fair, so
+//              processes must be found out of turn. The exit status is 0 only if that was. The
+//              durations of calls are told, and none is wrong.
 // --apart      The next fault comes so long after one, instead of at most two seconds. Then each
-// kind
-//              of fault has a bound, from the documents, for how long a key has no holder.
+//              kind of fault has a bound, from the documents, for how long a key has no holder.
 // --times told The same durations alone, for a machine with other work.
 // --tls yes    The clients reach all servers by TLS. There are no lines then.
 // --picture    Draws who held what, and the faults, as SVG.
@@ -61,7 +61,7 @@ unsigned number(std::string_view option, std::string const& text) {
 
 std::string const usage =
     "usage: campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST] "
-    "[--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts] "
+    "[--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts | turns] "
     "[--apart SECONDS] [--times judged | told] [--tls yes | no] [--picture FILE]; "
     "test/campaign/main.cpp explains them";
 
@@ -70,7 +70,7 @@ struct settings {
     unsigned seconds = 20, seed = 1, apart = 0;
     std::vector<std::string> faults;
     bool tls = false;
-    plan clients{.kinds = {"lock", "multi", "read-write", "semaphore"}};
+    plan clients{.kinds = {"lock", "turns", "multi", "read-write", "semaphore"}};
 };
 
 settings parse(std::vector<std::string> const& arguments) {
@@ -101,8 +101,9 @@ settings parse(std::vector<std::string> const& arguments) {
                     throw std::invalid_argument("--kinds: there is no kind \"" + each + '"');
                 s.clients.kinds.insert(each);
             }
-        } else if (option == "--without-guard" && value == "restarts") {
-            s.clients.guards_restarts = s.clients.judges_times = false;
+        } else if (option == "--without-guard" && (value == "restarts" || value == "turns")) {
+            s.clients.without_guard = value;
+            s.clients.judges_times = false;
         } else if (option == "--times" && (value == "judged" || value == "told")) {
             s.clients.judges_times = value == "judged";
         } else if (option == "--tls" && (value == "yes" || value == "no")) {
@@ -160,7 +161,8 @@ int main(int count, char** arguments) {
             all.choose(s.faults);
         }
         auto const right = all.run(std::chrono::seconds(s.seconds), s.clients, s.picture);
-        return (s.clients.guards_restarts ? right : all.found_two_holders()) ? 0 : 1;
+        auto const& guard = s.clients.without_guard;
+        return (guard.empty() ? right : all.found_without(guard)) ? 0 : 1;
     } catch (std::exception const& e) {
         std::cerr << "campaign: " << e.what() << '\n';
         return 2;

@@ -32,7 +32,7 @@ struct plan {
     std::vector<std::string> moving_keys{};  ///< more keys, for plain locks, fences and fair ones
     std::string password_file{};             ///< of the single servers
     std::string routes_file{}, names_file{}; ///< see use_network()
-    bool guards_restarts = true;
+    std::string without_guard{};             ///< what is switched off: restarts, turns or none
     bool judges_times = true;
 
     /// A word for each member.
@@ -43,7 +43,7 @@ struct plan {
                 password_file,
                 routes_file,
                 names_file,
-                guards_restarts ? "guarded" : "unguarded",
+                without_guard,
                 judges_times ? "judged" : "told"};
     }
     static plan of(std::vector<std::string> const& a) {
@@ -55,7 +55,7 @@ struct plan {
                 .password_file = a[3],
                 .routes_file = a[4],
                 .names_file = a[5],
-                .guards_restarts = a[6] == "guarded",
+                .without_guard = a[6],
                 .judges_times = a[7] == "judged"};
     }
 

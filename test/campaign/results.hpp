@@ -50,7 +50,7 @@ public:
             if (count.failed > 0) std::cout << ", not carried out: " << count.failed;
             std::cout << '\n';
         }
-        std::cout << "longest pause of a client: " << h.longest_pause.count() << " ms\n"
+        std::cout << "longest pause of a client: " << longest_pause(h).count() / 1'000 << " ms\n"
                   << "most memory of a client: " << most_memory_kb(h) / 1'024 << " MiB\n"
                   << "time of processors that clients used: " << h.computed.count() << " ms\n";
         for (auto const& [name, all] : h.calls) {
@@ -68,6 +68,11 @@ public:
     }
 
 private:
+    static moment longest_pause(history const& h) {
+        moment longest{0};
+        for (auto const& p : h.pauses) longest = std::max(longest, p.to - p.from);
+        return longest;
+    }
     static std::uint64_t most_memory_kb(history const& h) {
         std::uint64_t most = 0;
         for (auto const& m : h.memory) most = std::max(most, m.kilobytes);

@@ -148,15 +148,16 @@ struct fair_line {
 };
 
 /// The result of `check` for the line that `make` makes. A busy machine makes instances late, and a
-/// line goes on at another one. If that happened, another line is made. So it is if the check
-/// failed and the machine stood still for half of the time that a process has to take its turn.
+/// line goes on at another one, or a process that cannot ask its line in time takes a key that is
+/// free elsewhere. If the line was split, another one is made. So it is if the check failed and the
+/// machine stood still for as long as makes an instance late.
 template <class Make, class Check>
 [[nodiscard]] bool on_one_line(Make make, Check check) {
     for (int n = 0; n < 5; ++n) {
         standstill_watch const machine;
         auto line = make();
         bool const right = check(line);
-        if (!line.split && (right || !machine.has_seen(std::chrono::milliseconds(250))))
+        if (!line.split && (right || !machine.has_seen(std::chrono::milliseconds(20))))
             return right;
     }
     BOOST_TEST_MESSAGE("no line stayed at one instance, on a machine that went on");

@@ -4,6 +4,7 @@
 #include "campaign/judge.hpp"
 #include "campaign/picture.hpp"
 #include "campaign/recovery.hpp"
+#include "campaign/turns.hpp"
 #include "support/swept_folder.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -171,6 +172,45 @@ BOOST_AUTO_TEST_CASE(one_that_waited_longer_and_came_later_is_found) {
     right({first, second});
 }
 
+BOOST_AUTO_TEST_CASE(processes_out_of_turn_are_found) {
+    auto const waits = [](unsigned client, moment asked, moment begins) {
+        return claim{.key = "turns0",
+                     .client = client,
+                     .waited = true,
+                     .asked = asked,
+                     .begins = begins,
+                     .ends = begins + 500ms};
+    };
+    auto const look = [](std::vector<claim> const& all,
+                         std::vector<campaign::window> const& w = {}) {
+        return campaign::look_at_turns(all, w);
+    };
+    std::vector<claim> const right{waits(0, 0ms, 1s), waits(1, 200ms, 2s), waits(2, 400ms, 3s)};
+    BOOST_TEST(look(right).judged == 3U);
+    BOOST_TEST(look(right).out.empty());
+    std::vector<claim> const wrong{waits(0, 0ms, 2s), waits(1, 200ms, 1s)};
+    BOOST_TEST(look(wrong).judged == 1U);
+    BOOST_TEST(
+        look(wrong).out ==
+            findings{"the key turns0 went to a process that had waited for 800 ms, and not to "
+                     "one that had waited for 1000 ms and went on for 1000"},
+        boost::test_tools::per_element());
+    // Of one process, of other locks, and where neither waited while the other did.
+    BOOST_TEST(look({waits(0, 0ms, 2s), waits(0, 200ms, 1s)}).judged == 0U);
+    auto other = wrong;
+    for (auto& c : other) c.key = "fair0";
+    BOOST_TEST(look(other).judged == 0U);
+    BOOST_TEST(look({waits(0, 0ms, 1s), waits(1, 1'200ms, 2s)}).judged == 0U);
+    // They asked almost at once, or something went wrong meanwhile.
+    BOOST_TEST(look({waits(0, 0ms, 2s), waits(1, 90ms, 1s)}).judged == 0U);
+    BOOST_TEST(look(wrong, {{500ms, 600ms}}).judged == 0U);
+    BOOST_TEST(look(wrong, {{2s, 3s}}).judged == 1U);
+    // One asks in the moment of a release.
+    auto with_release = wrong;
+    with_release.push_back(waits(2, -2s, -420ms));
+    BOOST_TEST(look(with_release).judged == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(memory_that_grows_is_found) {
     std::vector<campaign::memory_look> looks;
     for (unsigned i = 0; i < 30; ++i) looks.push_back({0, 20'000 + i});
@@ -245,20 +285,22 @@ BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
 
 BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
     auto const h = read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl\n"
-                        "p 40\np 20\nm 4096\nm 4000\nu 30\nu 5\n");
+                        "p 40000 70000\np 20000 90000\nm 4096\nm 4000\nu 30\nu 5\n");
     BOOST_TEST(h.calls.at("release").calls == 2U);
     BOOST_TEST((h.calls.at("release").longest == 30ms));
     BOOST_TEST(h.outcomes.at("the lease was lost") == 1U);
     BOOST_TEST(h.findings == findings{"something is wrong"}, boost::test_tools::per_element());
     BOOST_TEST(h.lost == 1U);
-    BOOST_TEST((h.longest_pause == 40ms));
+    BOOST_REQUIRE(h.pauses.size() == 2U);
+    BOOST_TEST((h.pauses[0].from == 30ms));
+    BOOST_TEST((h.pauses[0].to == 70ms));
     BOOST_REQUIRE(h.memory.size() == 2U);
     BOOST_TEST(h.memory[1].kilobytes == 4000U);
     BOOST_TEST((h.computed == 35ms));
 }
 
 BOOST_AUTO_TEST_CASE(a_line_that_is_no_event_is_no_history) {
-    for (auto const* const line : {"x 1\n", "+ 1 k\n", "= one 2\n", "c slow\n", "\n"})
+    for (auto const* const line : {"x 1\n", "+ 1 k\n", "= one 2\n", "c slow\n", "p 40\n", "\n"})
         BOOST_CHECK_THROW(read(line), std::runtime_error);
     history h;
     BOOST_CHECK_THROW(h.read("/nowhere/history"), std::runtime_error);
