@@ -142,8 +142,10 @@ public:
                 results.wrong("the faults of lines are void: a client has not come by its own");
         auto const all = clients.so_far();
         for (auto const& each : all.findings) results.wrong(each);
-        if (faults_.empty() && all.lost > 0)
-            results.wrong(std::to_string(all.lost) + " leases were lost without a fault");
+        auto const unexplained_losses = unexplained(all.lost, all.pauses);
+        if (faults_.empty() && unexplained_losses > 0)
+            results.wrong(std::to_string(unexplained_losses) +
+                          " leases were lost without a fault, and without a pause of the client");
         if (!drawing.empty()) picture(all, times_).write(drawing);
         judge judges(context_.windows());
         auto const found = judges.findings(all.claims);

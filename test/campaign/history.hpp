@@ -69,7 +69,14 @@ struct call_tally {
 
 /// A process did not run.
 struct pause {
+    unsigned client = 0;
     moment from, to;
+};
+
+/// A holder has seen that its lease is lost.
+struct loss {
+    unsigned client = 0;
+    moment seen;
 };
 
 /// The memory of a process.
@@ -85,7 +92,8 @@ struct history {
     std::map<std::string, call_tally> calls;
     std::map<std::string, std::uint64_t> outcomes; ///< of those that failed
     std::vector<std::string> findings;
-    std::uint64_t lost = 0, adopted = 0;
+    std::uint64_t adopted = 0;
+    std::vector<loss> lost;
     std::vector<pause> pauses;       ///< of a process, of some length
     std::vector<memory_look> memory; ///< of each process in the order of time
     milliseconds computed{0};        ///< the time of processors that processes used to their end
@@ -150,12 +158,13 @@ private:
             findings.push_back(line.substr(2));
             break;
         case 'l':
-            ++lost;
+            words >> time;
+            lost.push_back({client, moment(time)});
             break;
         case 'p': {
             std::int64_t until = 0;
             words >> time >> until;
-            pauses.push_back({moment(until - time), moment(until)});
+            pauses.push_back({client, moment(until - time), moment(until)});
             break;
         }
         case 'm':
@@ -213,7 +222,7 @@ public:
         write('c', took.count(), name, e ? e.code().message() : std::string());
     }
     void wrong(std::string_view text) { write('w', text); }
-    void lost() { write('l'); }
+    void lost() { write('l', at(clock_type::now()).count()); }
     /// Until now.
     void paused(moment length) { write('p', length.count(), at(clock_type::now()).count()); }
     void memory(std::uint64_t kilobytes) { write('m', kilobytes); }

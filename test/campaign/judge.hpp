@@ -181,6 +181,18 @@ private:
     std::uint64_t in_windows_ = 0;
 };
 
+/// Leases that were lost although nothing had happened. A lease of 500 ms is extended after a third
+/// of that, so a client that stands still for longer than the rest loses it.
+inline std::size_t unexplained(std::vector<loss> const& lost, std::vector<pause> const& pauses) {
+    constexpr moment long_pause = 300ms, seen_within = 1s, noted_within = 50ms;
+    return static_cast<std::size_t>(std::ranges::count_if(lost, [&](loss const& l) {
+        return std::ranges::none_of(pauses, [&](pause const& p) {
+            return p.client == l.client && p.to - p.from >= long_pause &&
+                   p.to >= l.seen - seen_within && p.from <= l.seen + noted_within;
+        });
+    }));
+}
+
 /// The clients do the same all the time. So the memory of a process that has looked at it often
 /// must not grow: the last third of the looks is held against the second.
 inline std::vector<std::string> memory_findings(std::vector<memory_look> const& looks) {

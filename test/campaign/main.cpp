@@ -15,7 +15,7 @@
 //              and turns, which are fair locks whose clients only wait. All of them by default.
 // --faults     texts with commas between them: only faults whose names contain one of them.
 //              `--faults help` lists the names. `--faults none`: without a fault no lease may be
-//              lost.
+//              lost, but by a client that stood still.
 // --without-guard restarts | turns
 //              The clients count the votes of servers that have forgotten their keys, so two
 //              holders must be found. Or the locks whose turns are judged are not fair, so

@@ -61,7 +61,7 @@ public:
         for (auto const& [name, count] : h.outcomes) std::cout << count << " x " << name << '\n';
         for (auto const& text : wrong_) std::cout << "WRONG: " << text << '\n';
         std::cout << "calls=" << calls << " grants=" << h.granted.size() << " adopted=" << h.adopted
-                  << " losses=" << h.lost << " faults=" << happened
+                  << " losses=" << h.lost.size() << " faults=" << happened
                   << " keys_lost_in_repairs=" << lost_keys << " wrong=" << wrong_.size()
                   << std::endl;
         return wrong_.empty();

@@ -222,6 +222,20 @@ BOOST_AUTO_TEST_CASE(memory_that_grows_is_found) {
                boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_without_a_pause_of_its_client_is_found) {
+    std::vector<campaign::loss> const lost{{1, 5s}};
+    auto const unexplained = [&](unsigned client, moment from, moment to) {
+        return campaign::unexplained(lost, {{client, from, to}});
+    };
+    BOOST_TEST(campaign::unexplained(lost, {}) == 1U);
+    BOOST_TEST(unexplained(1, 4'500ms, 4'900ms) == 0U);
+    BOOST_TEST(unexplained(1, 4'800ms, 5'200ms) == 0U);
+    BOOST_TEST(unexplained(2, 4'500ms, 4'900ms) == 1U);
+    BOOST_TEST(unexplained(1, 4'500ms, 4'700ms) == 1U);
+    BOOST_TEST(unexplained(1, 3'000ms, 3'900ms) == 1U);
+    BOOST_TEST(unexplained(1, 5'100ms, 5'500ms) == 1U);
+}
+
 // Keys that are seldom taken count for nothing.
 BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
     std::vector<claim> claims;
@@ -284,13 +298,15 @@ BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
 }
 
 BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
-    auto const h = read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl\n"
-                        "p 40000 70000\np 20000 90000\nm 4096\nm 4000\nu 30\nu 5\n");
+    auto const h =
+        read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl 500\n"
+             "p 40000 70000\np 20000 90000\nm 4096\nm 4000\nu 30\nu 5\n");
     BOOST_TEST(h.calls.at("release").calls == 2U);
     BOOST_TEST((h.calls.at("release").longest == 30ms));
     BOOST_TEST(h.outcomes.at("the lease was lost") == 1U);
     BOOST_TEST(h.findings == findings{"something is wrong"}, boost::test_tools::per_element());
-    BOOST_TEST(h.lost == 1U);
+    BOOST_REQUIRE(h.lost.size() == 1U);
+    BOOST_TEST((h.lost[0].seen == moment(500)));
     BOOST_REQUIRE(h.pauses.size() == 2U);
     BOOST_TEST((h.pauses[0].from == 30ms));
     BOOST_TEST((h.pauses[0].to == 70ms));
