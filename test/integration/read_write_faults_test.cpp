@@ -183,6 +183,37 @@ BOOST_AUTO_TEST_CASE(servers_that_forget_the_scripts_learn_them_again) {
     no_locks_left(c, servers);
 }
 
+// The try of a writer that has its quorum already is not sent again in other words. The server has
+// the note of an earlier try.
+BOOST_AUTO_TEST_CASE(a_server_that_forgets_the_scripts_keeps_no_note) {
+    fleet servers(3);
+    proxy_group proxies(servers);
+    test_client holder(servers), waiting(proxies.addresses());
+    waiting.runs_with(holder);
+    BOOST_REQUIRE(waiting.all_up());
+    teach(holder, servers);
+    auto held = reads_everywhere(holder, servers);
+    attempt a;
+    a.start(page(waiting).write());
+    BOOST_REQUIRE(is_noted(waiting, servers));
+    proxies[2].hold_requests();
+    BOOST_REQUIRE(redis_cli(servers[2]).command({"SCRIPT", "FLUSH"}).is_ok());
+    BOOST_TEST(holder.releases(held));
+    auto mine = wait_for_lease(waiting, a);
+    // Another has the key there, so the lease cannot be healed.
+    redis_cli cli(servers[2]);
+    BOOST_REQUIRE(waiting.until([&] { return !cli.exists("k"); }));
+    BOOST_REQUIRE(cli.command({"SET", "k", "another", "PX", "60000"}).is_ok());
+    BOOST_REQUIRE(cli.command({"CONFIG", "RESETSTAT"}).is_ok());
+    proxies[2].resume();
+    BOOST_REQUIRE(waiting.until([&] { return cli.info("cmdstat_script|load") != ""; }));
+    catch_up(waiting);
+    BOOST_TEST(waiting.releases(mine));
+    BOOST_TEST(waiting.until([&] { return !cli.exists(intent_on_k); }));
+    cli.del("k");
+    check_only_turns_left(waiting, servers);
+}
+
 BOOST_AUTO_TEST_CASE(connections_that_are_killed_do_not_hide_the_end_of_a_lock) {
     fleet servers(3);
     foreign_client other(servers);

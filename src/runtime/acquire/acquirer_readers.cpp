@@ -70,8 +70,9 @@ void acquirer::withdraw(detail::lock_state_ptr const& lock, protocol::instance_s
     });
 }
 
-// An instance refuses a try that has been decided. It has the note of a writer that may have the
-// key by now, or may have released it.
+// An instance refuses a try that has been decided, or the try was not sent again in other words. It
+// has the note of this try or of an earlier one, of a writer that may have the key by now, or may
+// have released it.
 void acquirer::on_late_refusal(active_tenure const& t, unsigned instance) noexcept {
     if (t.lock->access() != lock_access::write) return;
     if (has_writers(t.lock->key())) {

@@ -95,7 +95,9 @@ void tenure_leader::on_answer(active_tenure& t, unsigned instance, command c, st
         return;
     }
     auto const tried = c == command::acquire || c == command::contend;
-    if (tried && a.verdict == verdict::no) acquirer_.on_late_refusal(t, instance);
+    // Otherwise a release follows in any case.
+    auto const without_vote = a.verdict != verdict::yes && a.verdict != verdict::unknown;
+    if (tried && without_vote) acquirer_.on_late_refusal(t, instance);
     auto* const concerned = keeper_.on_answer(t, instance, c, round, a);
     if (may_have_written(t, c, a.verdict))
         t.lock->for_each_key(
