@@ -119,7 +119,8 @@ public:
         for (auto const& name : left()) BOOST_TEST((life(name) > 0ms), name);
         if (!is_shared()) return;
         auto const of_readers = life(readers); // first: what is asked later has less left
-        BOOST_TEST((of_readers + 5ms >= life(key)));
+        // The script sets one after the other, and a busy machine may stand still between them.
+        BOOST_TEST((of_readers + 200ms >= life(key)));
     }
 
     restricted r;
