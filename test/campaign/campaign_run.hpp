@@ -152,9 +152,9 @@ public:
         for (auto const& each : found) results.wrong(each);
         two_holders_ = judges.overlaps() > 0;
         auto const in_turn = look_at_turns(all.claims, disturbed(all.pauses));
-        out_of_turn_ = !in_turn.out.empty();
-        for (auto const& each : in_turn.out)
-            p.judges_times ? results.wrong(each) : results.say(each);
+        out_of_turn_ = in_turn.disorderly();
+        for (auto const& each : in_turn.out) results.say(each);
+        if (out_of_turn_ && p.judges_times) results.wrong("a fair lock is not fair");
         for (auto const& each : memory_findings(all.memory)) results.wrong(each);
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n"
                   << "granted in windows: " << judges.in_windows() << '\n'

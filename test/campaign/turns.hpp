@@ -23,6 +23,10 @@ inline constexpr moment joins_line = 100ms;
 struct turns {
     std::uint64_t judged = 0;       ///< pairs that waited at the same time
     std::vector<std::string> out{}; ///< those in which the later one came first
+
+    /// An instance that is late now and then changes the order. Without a line, more than a quarter
+    /// of them are out of turn.
+    bool disorderly() const { return judged >= 30 && out.size() * 100 > judged * 15; }
 };
 
 /// Around each release in whose moment a process begins to wait. `all`: of one key.

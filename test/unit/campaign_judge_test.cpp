@@ -195,6 +195,11 @@ BOOST_AUTO_TEST_CASE(processes_out_of_turn_are_found) {
             findings{"the key turns0 went to a process that had waited for 800 ms, and not to "
                      "one that had waited for 1000 ms and went on for 1000"},
         boost::test_tools::per_element());
+    BOOST_TEST(!look(wrong).disorderly());
+    campaign::turns many{.judged = 40, .out = findings(6)};
+    BOOST_TEST(!many.disorderly());
+    many.out.emplace_back();
+    BOOST_TEST(many.disorderly());
     // Of one process, of other locks, and where neither waited while the other did.
     BOOST_TEST(look({waits(0, 0ms, 2s), waits(0, 200ms, 1s)}).judged == 0U);
     auto other = wrong;
