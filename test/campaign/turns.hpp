@@ -15,7 +15,7 @@
 namespace holdfast::campaign {
 
 /// The keys whose turns are judged begin so. Each process has one coroutine for such a key, which
-/// waits until it has it: who gives up and comes back changes the order of a line.
+/// waits until it has it, because a client that gives up and comes back changes the order.
 inline constexpr std::string_view turns_prefix = "turns";
 /// What a process that asks needs to stand in line.
 inline constexpr moment joins_line = 100ms;

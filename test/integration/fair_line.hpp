@@ -147,10 +147,10 @@ struct fair_line {
     bool split = false; ///< the clients stood at several instances
 };
 
-/// The result of `check` for the line that `make` makes. A busy machine makes instances late, and a
-/// line goes on at another one, or a process that cannot ask its line in time takes a key that is
-/// free elsewhere. If the line was split, another one is made. So it is if the check failed and the
-/// machine stood still for as long as makes an instance late.
+/// The result of `check` for the line that `make` makes. On a busy machine an instance can answer
+/// late, which counts from 10 ms on (round_trips::soonest_late). A process then passes over it, and
+/// either stands in line at another instance or takes the key where it is free. So another line is
+/// made if this one was split, or if the check failed and the machine stood still for longer.
 template <class Make, class Check>
 [[nodiscard]] bool on_one_line(Make make, Check check) {
     for (int n = 0; n < 5; ++n) {
