@@ -608,7 +608,7 @@ public:
     /// Runs with this server as the only instance.
     awaitable<void> alone();
     /// Runs with this server as one of three instances.
-    awaitable<void> among(std::string first, std::string second);
+    awaitable<void> among(fleet const& others);
 
 private:
     template <class T>
@@ -631,7 +631,6 @@ private:
     awaitable<void> wait_until_asked(client const& holder, client const& waiter);
     awaitable<void> recovers(client const&, std::size_t i, std::string key);
     awaitable<lease> hold(lock);
-    awaitable<bool> extends(lease&);
 
     bool matters() const {
         if (is_legitimate(at_, fault_)) return false;
@@ -657,6 +656,7 @@ private:
     point const at_;
     fault const fault_;
     hostile_server server_;
+    fleet const* others_ = nullptr;
 };
 
 // Checks that the error shows why the only vote was lost.
@@ -707,18 +707,6 @@ awaitable<lease> trial::hold(lock which) {
             check(false, "no lock: " + e.what());
             co_return lease{};
         }
-        co_await pause();
-    }
-}
-
-// A lease may have this server in its quorum, if another client had the key for a moment at one of
-// the others. Then no extension succeeds while this server is unreachable.
-awaitable<bool> trial::extends(lease& held) {
-    auto const until = std::chrono::steady_clock::now() + limit;
-    for (;;) {
-        auto const r = co_await held.extend(settled);
-        if (!std::get<0>(r)) co_return true;
-        if (std::chrono::steady_clock::now() > until) co_return false;
         co_await pause();
     }
 }
@@ -816,8 +804,10 @@ awaitable<void> trial::ask_alone(client const& locks) {
     }
 }
 
-awaitable<void> trial::among(std::string first, std::string second) {
-    std::vector<address> const addresses{server_.address(), first, second};
+awaitable<void> trial::among(fleet const& others) {
+    others_ = &others;
+    std::vector<address> addresses{server_.address()};
+    for (auto const& each : others.urls()) addresses.emplace_back(each);
     auto const options = options_for(at_, fault_, unhurried());
     client const holder(court_.context.get_executor(), addresses, options);
     client const waiter(court_.context.get_executor(), addresses, options);
@@ -849,6 +839,10 @@ awaitable<trial::contest> trial::begin_contest(client const& holder, client cons
               .held = {},
               .next = {}};
     c.held = co_await hold(c.first);
+    // Without this, the second client could be the first to ask one of the other servers. Then this
+    // server would be needed for a quorum of the lease.
+    auto const everywhere = [&] { return copies(*others_, key) == others_->size(); };
+    check(co_await eventually(everywhere), "another instance does not get the key");
     auto const refused = co_await c.second.try_acquire(settled);
     check(std::get<0>(refused), "two have the key");
     c.next = wait_for(c.second);
@@ -858,7 +852,8 @@ awaitable<trial::contest> trial::begin_contest(client const& holder, client cons
 // The second client holds the lock after the first.
 awaitable<void> trial::end_contest(contest c) {
     auto const& w = c.next;
-    check(co_await extends(c.held), "cannot be extended");
+    auto const extended = co_await c.held.extend(settled);
+    check(!std::get<0>(extended), "cannot be extended: " + std::get<0>(extended).what());
     check(c.held.held(), "is lost");
     check(!w->done || w->how, "two have the key");
     auto const released = co_await c.held.release(settled);
@@ -895,15 +890,15 @@ awaitable<void> run_alone(court& c, std::string name, named_point p, fault const
 }
 
 awaitable<void> run_among(court& c, std::string name, named_point p, fault const& f,
-                          std::string first, std::string second) {
+                          fleet const& others) {
     trial t(c, std::move(name), p, f);
-    co_await t.among(std::move(first), std::move(second));
+    co_await t.among(others);
 }
 
-void start_both(court& c, named_point p, fault const& f, fleet& good) {
+void start_both(court& c, named_point p, fault const& f, fleet const& good) {
     auto const name = p.name + ": "s + f.name;
     c.start(name + ", alone", run_alone(c, name + ", alone", p, f));
-    c.start(name + ", among", run_among(c, name + ", among", p, f, good[0].url(), good[1].url()));
+    c.start(name + ", among", run_among(c, name + ", among", p, f, good));
 }
 
 std::vector<fault> const faults = all_faults();
