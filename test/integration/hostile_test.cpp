@@ -221,11 +221,7 @@ struct fault {
     friend std::ostream& operator<<(std::ostream& out, fault const& f) { return out << f.name; }
 };
 
-#ifdef HOLDFAST_TEST_SANITIZED
-constexpr std::size_t many = 20'000;
-#else
-constexpr std::size_t many = 100'000;
-#endif
+constexpr std::size_t many = 5'000;
 
 fault in_place(char const* name, effect outcome, std::string bytes, std::string says = {}) {
     return {.name = name,
@@ -723,6 +719,9 @@ awaitable<void> trial::recovers(client const& locks, std::size_t i, std::string 
 awaitable<void> trial::alone() {
     std::vector<address> const addresses{server_.address()};
     client const locks(court_.context.get_executor(), addresses, options_for(at_, fault_, hasty()));
+    // A busy machine may need several tries to connect in so short a time.
+    auto const is_up = [&] { return locks.instances().at(0).state == instance_state::up; };
+    if (!is_of_probe(at_)) check(co_await eventually(is_up), "does not come up");
     co_await ask_alone(locks);
     check(server_.hits() > 0, "the point was not reached");
     if (fault_.floods) {
@@ -901,6 +900,24 @@ void start_both(court& c, named_point p, fault const& f, fleet const& good) {
     c.start(name + ", among", run_among(c, name + ", among", p, f, good));
 }
 
+// The servers learn the scripts that take a lock. A lease need not have the key on a server that
+// has just learned the script, and answers last. Where this server refuses extensions, such a lease
+// cannot be extended.
+void teach(fleet const& servers) {
+    for (auto const& url : servers.urls()) {
+        test_client client({address(url)});
+        for (auto const fencing : {false, true}) {
+            auto const options = lock_options{.ttl = 60s, .fencing = fencing};
+            for (auto const& each : {client.locks.make_lock("taught", options),
+                                     client.locks.make_semaphore("taught permits", 1, options)}) {
+                auto const taker = wait_for(each);
+                BOOST_REQUIRE(client.until([&] { return taker->done; }));
+                BOOST_TEST(client.releases(taker->held), taker->how.what());
+            }
+        }
+    }
+}
+
 std::vector<fault> const faults = all_faults();
 
 } // namespace
@@ -909,6 +926,7 @@ BOOST_AUTO_TEST_SUITE(hostile)
 
 BOOST_DATA_TEST_CASE(a_wrong_answer_harms_nobody, boost::unit_test::data::make(faults), injected) {
     fleet good(2);
+    teach(good);
     court c;
     for (auto const& p : busy_points) start_both(c, p, injected, good);
     c.finish();
