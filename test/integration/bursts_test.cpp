@@ -35,7 +35,7 @@ std::vector<lease> hold_many(test_client& client, std::size_t count) {
             held.push_back(std::move(l));
         });
     }
-    BOOST_REQUIRE(client.until([&] { return held.size() == count; }));
+    BOOST_REQUIRE(client.until([&] { return held.size() == count; }, 120s));
     BOOST_REQUIRE(client.locks.stats().acquire_failed == 0U);
     return held;
 }

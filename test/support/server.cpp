@@ -345,7 +345,7 @@ server::~server() {
     note_refusals();
     if (pid_ > 0) {
         send_signal_to_group(SIGKILL); // ends a frozen process as well
-        wait_for(awaited::end, 10s);
+        wait_for(awaited::end, 30s);
     }
     if (environment("HOLDFAST_KEEP_FOLDERS") != nullptr) return;
     std::error_code error;
@@ -505,14 +505,14 @@ bool server::running() {
 void server::freeze() {
     if (frozen_) return;
     send_signal(SIGSTOP);
-    if (!wait_for(awaited::stop, 5s)) fail("could not be frozen");
+    if (!wait_for(awaited::stop, 30s)) fail("could not be frozen");
     frozen_ = true;
 }
 
 void server::thaw() {
     if (!frozen_ || pid_ < 0) return;
     send_signal(SIGCONT);
-    if (!wait_for(awaited::continuation, 5s)) fail("could not be thawed");
+    if (!wait_for(awaited::continuation, 30s)) fail("could not be thawed");
     frozen_ = false;
 }
 
@@ -551,7 +551,7 @@ void server::kill() {
     if (pid_ < 0) return;
     note_refusals();
     send_signal_to_group(SIGKILL);
-    if (!wait_for(awaited::end, 10s)) fail("could not be killed");
+    if (!wait_for(awaited::end, 30s)) fail("could not be killed");
 }
 
 void server::stop() {
