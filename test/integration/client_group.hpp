@@ -35,7 +35,7 @@ struct client_group {
     }
     template <class Predicate>
     [[nodiscard]] bool until(Predicate happened,
-                             std::chrono::seconds limit = std::chrono::seconds(30)) {
+                             std::chrono::seconds limit = std::chrono::seconds(20)) {
         return run_until(context, happened, limit);
     }
     [[nodiscard]] bool all_up() {

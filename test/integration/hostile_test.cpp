@@ -217,11 +217,16 @@ struct fault {
     std::string says = {}; // a part of the reason
     char type = 0;         // for wrong_type: the type in RESP
     bool floods = false;
+    bool computes = false; ///< needs so much of a processor that one point comes after the other
 
     friend std::ostream& operator<<(std::ostream& out, fault const& f) { return out << f.name; }
 };
 
-constexpr std::size_t many = 5'000;
+#ifdef HOLDFAST_TEST_SANITIZED
+constexpr std::size_t many = 20'000;
+#else
+constexpr std::size_t many = 100'000;
+#endif
 
 fault in_place(char const* name, effect outcome, std::string bytes, std::string says = {}) {
     return {.name = name,
@@ -338,7 +343,8 @@ std::vector<fault> all_faults() {
         {.name = "many pushes",
          .outcome = effect::harmless,
          .answer = [pushes = repeated(many, resp::invalidation("other"))](
-                       std::string const& right) { return pushes + right; }},
+                       std::string const& right) { return pushes + right; },
+         .computes = true},
     };
     all.push_back({.name = "attribute before the reply",
                    .outcome = effect::malformed,
@@ -585,7 +591,7 @@ struct court {
         BOOST_TEST(run_until(
             context, [&] { return running.empty(); }, limit_of_all));
         for (auto const& name : running) BOOST_ERROR(name << ": has not ended");
-        for (auto const& text : complaints) BOOST_ERROR(text);
+        for (auto const& text : std::exchange(complaints, {})) BOOST_ERROR(text);
         BOOST_REQUIRE(running.empty());
     }
 };
@@ -928,7 +934,10 @@ BOOST_DATA_TEST_CASE(a_wrong_answer_harms_nobody, boost::unit_test::data::make(f
     fleet good(2);
     teach(good);
     court c;
-    for (auto const& p : busy_points) start_both(c, p, injected, good);
+    for (auto const& p : busy_points) {
+        start_both(c, p, injected, good);
+        if (injected.computes) c.finish();
+    }
     c.finish();
 }
 

@@ -41,12 +41,10 @@ void run(asio::io_context& context, Body&& body,
     if (thrown) std::rethrow_exception(thrown);
 }
 
-/// Runs `context` until `happened()` is true. False if that takes too long. The limit ends hangs on
-/// a busy machine, and is well below the ttl of a long-lived lease, so that what disappears within
-/// it was deleted.
+/// Runs `context` until `happened()` is true. False if that takes too long.
 template <class Predicate>
 [[nodiscard]] bool run_until(asio::io_context& context, Predicate happened,
-                             std::chrono::seconds limit = std::chrono::seconds(30)) {
+                             std::chrono::seconds limit = std::chrono::seconds(10)) {
     auto const until = std::chrono::steady_clock::now() + limit;
     context.restart();
     while (!happened() && std::chrono::steady_clock::now() < until) {

@@ -169,7 +169,7 @@ struct test_client {
     // Runs the client, and the clients that run with it, until the predicate is true.
     template <class Predicate>
     [[nodiscard]] bool until(Predicate happened,
-                             std::chrono::seconds limit = std::chrono::seconds(30)) {
+                             std::chrono::seconds limit = std::chrono::seconds(10)) {
         auto const run_others = [&] {
             for (auto* const other : others_) {
                 other->context.restart();

@@ -93,12 +93,11 @@ public:
 
     // False when it has not come to that in time.
     [[nodiscard]] bool wait_for_commands(std::size_t forwarded,
-                                         milliseconds timeout = std::chrono::seconds{30}) const;
+                                         milliseconds timeout = std::chrono::seconds{5}) const;
     [[nodiscard]] bool wait_for_held_commands(std::size_t count,
-                                              milliseconds timeout = std::chrono::seconds{
-                                                  30}) const;
+                                              milliseconds timeout = std::chrono::seconds{5}) const;
     [[nodiscard]] bool wait_for_held_replies(std::size_t count,
-                                             milliseconds timeout = std::chrono::seconds{30}) const;
+                                             milliseconds timeout = std::chrono::seconds{5}) const;
 
 private:
     class engine;

@@ -10,7 +10,7 @@ namespace holdfast::test {
 // has passed.
 template <class Predicate>
 [[nodiscard]] bool wait_until(Predicate happened,
-                              std::chrono::milliseconds timeout = std::chrono::seconds{30},
+                              std::chrono::milliseconds timeout = std::chrono::seconds{5},
                               std::chrono::microseconds pause = std::chrono::microseconds{300}) {
     auto const deadline = std::chrono::steady_clock::now() + timeout;
     while (!happened()) {
