@@ -135,8 +135,9 @@ public:
         };
         if (!wait_until(goes_on, 60s, 1s))
             results.wrong("no grants after the last fault: " + stuck);
+        auto const wanted = keys_of(clients.so_far().claims);
         clients.stop();
-        look_for_left_locks();
+        look_for_left_locks(wanted);
         for (auto const* const group : groups())
             if (!group->lines_are_used())
                 results.wrong("the faults of lines are void: a client has not come by its own");
@@ -160,7 +161,7 @@ public:
                   << "granted in windows: " << judges.in_windows() << '\n'
                   << "turns of processes: " << in_turn.judged
                   << ", out of turn: " << in_turn.out.size() << '\n';
-        for (auto const& [name, each] : recoveries(all.claims, times_, ttl)) {
+        for (auto const& [name, each] : recoveries(all.claims, times_, all.pauses, ttl)) {
             std::cout << "longest without a holder after " << name << ": " << each.text() << '\n';
             if (apart_ && p.judges_times && each.beyond > slack)
                 results.wrong(name + ": no holder for longer than the bound: " + each.text());
@@ -234,7 +235,7 @@ private:
         last_ = clock_type::now();
         auto const length = std::chrono::duration_cast<milliseconds>(last_ - context_.began());
         times_.push_back({next.name, at(context_.began()), at(last_),
-                          next.bound + (next.adds_length ? length : 0ms)});
+                          next.bound + context_.excess() + (next.adds_length ? length : 0ms)});
     }
     /// Repairs all servers, and waits until they work.
     void settle() {
@@ -280,31 +281,41 @@ private:
                                  " ms");
         return true;
     }
-    /// S4: the clients have ended, and no key stays that does not expire.
-    void look_for_left_locks() {
+    static std::set<std::string> keys_of(std::vector<claim> const& claims) {
+        std::set<std::string> all;
+        for (auto const& c : claims) all.insert(c.key);
+        return all;
+    }
+    /// S4: the clients have ended. They have released what they held on all servers, and no other
+    /// key stays that does not expire. `wanted`: the keys of their locks.
+    void look_for_left_locks(std::set<std::string> const& wanted) {
         if (singles_)
-            for (auto const& s : singles_->servers()) look_for_left_locks(redis_cli(*s));
+            for (auto const& s : singles_->servers()) look_for_left_locks(redis_cli(*s), wanted);
         try {
             if (sentinel_) {
                 auto& g = sentinel_->group();
-                look_for_left_locks(g.cli(g.primary()));
+                look_for_left_locks(g.cli(g.primary()), wanted);
             }
             if (cluster_) {
                 auto& c = cluster_->group();
                 for (std::size_t i = 0; i < c.size(); ++i)
-                    if (c.role(i) == "master") look_for_left_locks(c.cli(i));
+                    if (c.role(i) == "master") look_for_left_locks(c.cli(i), wanted);
             }
         } catch (std::exception const& e) {
             context_.results().wrong(std::string("no look for left locks: ") + e.what());
         }
     }
-    void look_for_left_locks(redis_cli cli) {
+    void look_for_left_locks(redis_cli cli, std::set<std::string> const& wanted) {
         std::vector<std::string> left;
         auto const none = [&] {
             left = lock_names(cli);
             return left.empty();
         };
         try {
+            none();
+            for (auto const& key : left)
+                if (wanted.contains(key))
+                    context_.results().wrong(key + " was not released everywhere");
             if (!wait_until(none, left_behind_for, 200ms))
                 context_.results().wrong(std::to_string(left.size()) +
                                          " locks are left, the first " + left.front());

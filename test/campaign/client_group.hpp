@@ -81,16 +81,12 @@ public:
         for (unsigned i = 0; i < started_; ++i) all.read(path_of(i), i);
         return all;
     }
-    /// Ends them. Each has a limit for its last calls.
+    /// Ends them. Each has a limit for its last calls. No lease is on its way to another process
+    /// then, and those of processes that were killed have ended.
     void stop() {
-        for (std::size_t i = 0; i < size(); ++i) {
-            try {
-                std::lock_guard const lock(mutex_);
-                members_[i]->process.say("stop");
-            } catch (std::exception const& e) {
-                results_.wrong("a client does not hear: " + std::string(e.what()));
-            }
-        }
+        say_to_all("keep");
+        std::this_thread::sleep_for(longest_ttl + slack);
+        say_to_all("stop");
         for (auto const& m : members_) {
             if (m->process.status(std::chrono::seconds(120)) != 0) note_end(*m);
         }
@@ -128,6 +124,16 @@ private:
         auto m = std::make_unique<member>(std::move(arguments));
         m->reader = std::jthread([this, m = m.get()] { read(*m); });
         return m;
+    }
+    void say_to_all(std::string const& order) {
+        for (std::size_t i = 0; i < size(); ++i) {
+            try {
+                std::lock_guard const lock(mutex_);
+                members_[i]->process.say(order);
+            } catch (std::exception const& e) {
+                results_.wrong("a client does not hear: " + std::string(e.what()));
+            }
+        }
     }
     void note_end(member& m) {
         results_.wrong("a client has ended with the status " +

@@ -67,8 +67,12 @@ public:
             fail_over(slot, cluster_group::takeover::planned);
         });
         add(list, "cluster: a primary restarts empty", new_owner, [this] {
-            cluster_.restart_empty(cluster_.owner(any_slot()));
+            auto const slot = any_slot();
+            auto const victim = cluster_.owner(slot);
+            cluster_.restart_empty(victim);
+            context_.add_excess(context_.began());
             cluster_.wait_until_agreed(recovery_time);
+            if (cluster_.owner(slot) != victim) context_.add_excess(context_.began());
         });
         add_migrations(list);
         if (lines_.servers() > 0) add_line_faults(list, "cluster line");
@@ -157,8 +161,10 @@ private:
     void replace(void (server::*ends)(), void (server::*comes_back)()) {
         auto const slot = any_slot();
         auto const victim = cluster_.owner(slot);
+        auto const began = clock_type::now();
         (cluster_.node(victim).*ends)();
         cluster_.wait_for_other_owner(slot, victim, recovery_time);
+        context_.add_excess(began, election);
         (cluster_.node(victim).*comes_back)();
         cluster_.wait_until_agreed(recovery_time);
     }
@@ -168,12 +174,14 @@ private:
         auto const replicas = cluster_.replicas_of(cluster_.owner(slot));
         if (replicas.empty()) throw std::runtime_error("the primary has no replica");
         for (int left = 3;; --left) {
+            auto const began = clock_type::now();
             cluster_.begin_failover(replicas.front(), how);
             try {
                 cluster_.wait_for_owner(slot, replicas.front(), 6s);
                 return cluster_.wait_until_agreed(recovery_time);
             } catch (std::runtime_error const&) {
                 if (left == 1) throw;
+                context_.add_excess(began);
             }
         }
     }

@@ -75,8 +75,8 @@ struct handed_lease {
     }
 };
 
-/// Its input is lines: `take` and a lease, `fork`, and `stop`. It prints `give` and a lease that
-/// another process may take.
+/// Its input is lines: `take` and a lease, `fork`, `keep` and `stop`. It prints `give` and a lease
+/// that another process may take, but not any more after `keep`.
 class driver {
 public:
     driver(plan const& p, unsigned seed, std::string const& history)
@@ -121,7 +121,7 @@ private:
         return all;
     }
     static client_options options(plan const& p) {
-        return {.max_ttl = 2s,
+        return {.max_ttl = longest_ttl,
                 .instance_timeout = instance_timeout,
                 .connect_timeout = instance_timeout,
                 .max_reconnect_delay = 100ms,
@@ -258,6 +258,8 @@ private:
             if (order == "stop") break;
             if (order == "fork") {
                 fork();
+            } else if (order == "keep") {
+                gives_ = false;
             } else {
                 start(take(handed_lease::of(line)));
             }
@@ -380,7 +382,7 @@ private:
         auto const reads = co_await hold(on, l, id);
         history_.looks(id, l);
         if (!l.held()) history_.lost();
-        if (l.held() && !stopping_ && draw(20) == 0) {
+        if (l.held() && gives_ && !stopping_ && draw(20) == 0) {
             handed_lease const given{.place = reads ? place - 1 : place, .token = l.token()};
             l.detach();
             std::cout << "give " << given.text() << std::endl;
@@ -427,7 +429,7 @@ private:
     std::vector<task> tasks_;
     clock_type::time_point due_ = clock_type::now();
     clock_type::duration pause_{};
-    bool stopping_ = false, stopped_ = false;
+    bool gives_ = true, stopping_ = false, stopped_ = false;
     int running_ = 0;
 };
 

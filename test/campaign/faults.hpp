@@ -11,6 +11,7 @@
 #include "support/resp.hpp"
 #include "support/server.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -32,8 +33,6 @@ using namespace holdfast::test;
 /// an answer.
 inline constexpr milliseconds unannounced = 1'000ms + instance_timeout;
 
-/// The longest ttl of the clients, and their max_ttl.
-inline constexpr milliseconds longest_ttl = 2'000ms;
 /// The longest pauses of faults.
 inline constexpr milliseconds longest_freeze = 1'500ms, longest_setting = 1'500ms,
                               longest_outage = 2'500ms;
@@ -77,7 +76,16 @@ public:
         windows_.push_back({at(now), at(now + length)});
     }
     /// The servers were repaired, and the fault begins.
-    void begin() { began_ = clock_type::now(); }
+    void begin() {
+        began_ = clock_type::now();
+        excess_ = {};
+    }
+    /// What the servers took from `began` on, beyond what is usual, is added to the bound of the
+    /// fault: a restart, or an election that had to be held again.
+    void add_excess(clock_type::time_point began, milliseconds usual = {}) {
+        excess_ += std::max(since(began) - usual, 0ms);
+    }
+    milliseconds excess() const { return excess_; }
     clock_type::time_point began() const { return began_; }
     std::vector<window> const& windows() const { return windows_; }
     record& results() { return results_; }
@@ -86,6 +94,7 @@ private:
     std::mt19937 random_;
     std::vector<window> windows_;
     clock_type::time_point began_{};
+    milliseconds excess_{};
     record results_;
 };
 

@@ -13,6 +13,8 @@
 namespace holdfast::campaign {
 
 inline constexpr std::chrono::milliseconds ttl{1'500};
+/// The longest ttl of the clients, and their max_ttl.
+inline constexpr std::chrono::milliseconds longest_ttl{2'000};
 inline constexpr std::chrono::milliseconds instance_timeout{500};
 /// Beyond a bound, and beyond the pauses of the machine: what the scheduler of a busy machine adds.
 inline constexpr std::chrono::milliseconds slack{400};

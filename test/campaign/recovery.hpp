@@ -5,6 +5,7 @@
 #include "campaign/history.hpp"
 #include "campaign/picture.hpp"
 #include "campaign/plan.hpp"
+#include "campaign/turns.hpp"
 
 #include <algorithm>
 #include <map>
@@ -19,11 +20,12 @@ struct recovery {
     std::vector<moment> times{}; ///< sorted, one at least
     milliseconds bound{0};       ///< see fault; the longest
     moment beyond{0};            ///< the most by which one of them exceeds its bound
+    std::string key{};           ///< with the worst time
 
     moment worst() const { return times.back(); }
     std::string text() const {
-        return "median " + in_ms(times[times.size() / 2]) + " ms, worst " + in_ms(worst()) +
-               " ms, bound " + in_ms(bound) + " ms";
+        return "median " + in_ms(times[times.size() / 2]) + " ms, worst " + in_ms(worst()) + " ms" +
+               (key.empty() ? "" : " (" + key + ')') + ", bound " + in_ms(bound) + " ms";
     }
 
 private:
@@ -34,33 +36,60 @@ private:
 /// times that begin in the fault or soon after it. All clients want the keys of locks that
 /// exclude each other all the time, so that is how long a dead holder's lease and the servers kept
 /// them from it.
-inline std::map<std::string, recovery>
-recoveries(std::vector<claim> const& claims, std::vector<fault_time> const& faults, moment soon) {
+///
+/// Beyond the bound of the fault, a process that died in the line of a fair lock costs a
+/// reservation (doc/internals/waiting.md), and the next holder may not have run for a while.
+inline std::map<std::string, recovery> recoveries(std::vector<claim> const& claims,
+                                                  std::vector<fault_time> const& faults,
+                                                  std::vector<pause> const& pauses, moment soon) {
+    static constexpr moment reservation = 200ms;
     constexpr std::size_t often = 20;
     constexpr moment between_looks = 40ms; // of a holder at its lease
     std::map<std::string, std::vector<claim const*>> by_key;
     for (auto const& c : claims)
         if (c.how == lock_access::exclusive) by_key[c.key].push_back(&c);
-    std::vector<std::pair<moment, moment>> gaps;
+    struct gap {
+        moment from, to;
+        claim const* next;
+        bool fair;
+
+        moment length() const { return to - from; }
+        moment allowance(std::vector<pause> const& pauses) const {
+            moment longest{0};
+            for (auto const& p : pauses)
+                if (p.client == next->client)
+                    longest = std::max(longest, std::min(p.to, to) - std::max(p.from, from));
+            return longest + (fair ? reservation : moment(0));
+        }
+    };
+    std::vector<gap> gaps;
     for (auto& [key, all] : by_key) {
         if (all.size() < often) continue;
         std::ranges::sort(all, {}, &claim::begins);
+        auto const fair = key.starts_with("fair") || key.starts_with(turns_prefix);
         auto ended = all.front()->ends;
         for (auto const* const c : all) {
-            if (c->begins > ended) gaps.emplace_back(ended, c->begins);
+            if (c->begins > ended) gaps.push_back({ended, c->begins, c, fair});
             ended = std::max(ended, c->ends);
         }
     }
     std::map<std::string, recovery> found;
+    std::map<std::string, moment> worst;
     for (auto const& f : faults) {
-        moment longest{0};
-        for (auto const& [from, to] : gaps)
-            if (from > f.from - between_looks && from <= f.to + soon)
-                longest = std::max(longest, to - from);
         auto& of_kind = found[f.name];
+        moment longest{0};
+        for (auto const& g : gaps) {
+            if (g.from <= f.from - between_looks || g.from > f.to + soon) continue;
+            longest = std::max(longest, g.length());
+            if (g.length() > worst[f.name]) {
+                worst[f.name] = g.length();
+                of_kind.key = g.next->key;
+            }
+            if (auto const late = g.length() - f.bound; late > of_kind.beyond)
+                of_kind.beyond = std::max(of_kind.beyond, late - g.allowance(pauses));
+        }
         of_kind.times.push_back(longest);
         of_kind.bound = std::max(of_kind.bound, f.bound);
-        of_kind.beyond = std::max<moment>(of_kind.beyond, longest - f.bound);
     }
     for (auto& [name, each] : found) std::ranges::sort(each.times);
     return found;

@@ -124,13 +124,17 @@ private:
     void add_ends(fault_list& list) {
         add(list, "server: freeze and thaw", longest_freeze + end_of_lease,
             [this] { context_.freeze(any()); });
-        add(list, "server: kill and start", 600ms + end_of_lease, [this] {
-            auto& s = any();
-            s.kill();
-            context_.pause();
-            s.restart();
-        });
-        add(list, "server: restart in a moment", end_of_lease, [this] { restart(any()); });
+        add(
+            list, "server: kill and start", end_of_lease,
+            [this] {
+                auto& s = any();
+                s.kill();
+                context_.pause();
+                s.restart();
+            },
+            true);
+        add(
+            list, "server: restart in a moment", end_of_lease, [this] { restart(any()); }, true);
     }
     void add_commands(fault_list& list) {
         command_fault(list, "server: connections are killed", {"CLIENT", "KILL", "TYPE", "normal"});

@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
                                                    {"freeze", 9'930ms, 9'940ms, 1'000ms},
                                                    {"freeze", 9'970ms, 9'980ms, 1'000ms},
                                                    {"kill", 2'100ms, 3'200ms, 2'000ms}};
-    auto const all = campaign::recoveries(claims, faults, 0ms);
+    auto const all = campaign::recoveries(claims, faults, {}, 0ms);
     BOOST_TEST(all.size() == 2U);
     BOOST_TEST((all.at("freeze").times == std::vector<moment>{50ms, 1'100ms}));
     BOOST_TEST((all.at("kill").times == std::vector<moment>{0ms, 100ms, 1'100ms}));
@@ -270,7 +270,29 @@ BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
     BOOST_TEST((all.at("kill").bound == 2'000ms));
     BOOST_TEST((all.at("kill").beyond == 0ms));
     BOOST_TEST((all.at("freeze").beyond == 100ms));
-    BOOST_TEST(all.at("kill").text() == "median 100 ms, worst 1100 ms, bound 2000 ms");
+    BOOST_TEST(all.at("kill").text() == "median 100 ms, worst 1100 ms (too), bound 2000 ms");
+}
+
+// The next holder was paused, or the key is that of a fair lock.
+BOOST_AUTO_TEST_CASE(pauses_and_lines_add_to_the_bound_of_a_time_without_a_holder) {
+    auto const beyond = [](std::string const& key, std::vector<campaign::pause> const& pauses) {
+        std::vector<claim> claims;
+        for (int i = 0; i < 21; ++i) {
+            claims.push_back(held(exclusive, 0, 0));
+            claims.back().key = key;
+            claims.back().client = i < 20 ? 1 : 2;
+            claims.back().begins = i < 20 ? i * 10ms : 5'000ms;
+            claims.back().ends = claims.back().begins + 10ms;
+        }
+        return campaign::recoveries(claims, {{"kill", 195ms, 200ms, 4'000ms}}, pauses, 0ms)
+            .at("kill")
+            .beyond;
+    };
+    BOOST_TEST((beyond("plain", {}) == 800ms));
+    BOOST_TEST((beyond("fair1", {}) == 600ms));
+    BOOST_TEST((beyond("plain", {{1, 1'000ms, 1'300ms}}) == 800ms));
+    BOOST_TEST((beyond("plain", {{2, 1'000ms, 1'300ms}, {2, 4'900ms, 5'300ms}}) == 500ms));
+    BOOST_TEST((beyond("plain", {{2, 5'000ms, 5'300ms}}) == 800ms));
 }
 
 //
