@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
+#include <iostream>
 #include <ostream>
 #include <string_view>
 
@@ -16,6 +17,13 @@ namespace {
 
 using namespace holdfast;
 using namespace holdfast::test;
+
+struct sum_of_all_suites {
+    ~sum_of_all_suites() {
+        std::cout << schedules_without_violation << " schedules without a violation\n";
+    }
+};
+BOOST_TEST_GLOBAL_FIXTURE(sum_of_all_suites);
 
 /// Runs a schedule with these rules. Returns the violation.
 template <class Rules, class Servers = faithful_servers>

@@ -32,6 +32,9 @@ inline std::uint64_t schedules_to_try(std::uint64_t by_default = 5'000) {
     return number_from("HOLDFAST_SCHEDULES", by_default);
 }
 
+/// How many schedules have violated nothing, of the rules that are meant to hold.
+inline std::uint64_t schedules_without_violation = 0;
+
 struct finding {
     std::uint64_t seed;
     std::string violation;
@@ -78,6 +81,7 @@ void stands(std::uint64_t schedules, Run&& run) {
         BOOST_ERROR("seed " << found->seed << ": " << found->violation << "\n"
                             << story_of(run, found->seed));
     } else {
+        schedules_without_violation += schedules;
         BOOST_TEST(!found.has_value());
     }
 }
