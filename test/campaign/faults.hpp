@@ -11,6 +11,8 @@
 #include "support/resp.hpp"
 #include "support/server.hpp"
 
+#include <boost/scope/scope_exit.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -70,10 +72,15 @@ public:
         if (s.frozen()) s.thaw();
         if (!s.running()) s.restart();
     }
-    /// From now on two may have a lock.
-    void open_window(milliseconds length = unannounced) {
-        auto const now = clock_type::now();
-        windows_.push_back({at(now), at(now + length)});
+    /// Two may have a lock from now on, until so long after `harm` has ended. A busy server may
+    /// take its time for it.
+    template <class Harm>
+    void in_window(Harm harm) {
+        auto const from = at(clock_type::now());
+        boost::scope::scope_exit const close([&] {
+            windows_.push_back({from, at(clock_type::now() + unannounced)});
+        });
+        harm();
     }
     /// The servers were repaired, and the fault begins.
     void begin() {

@@ -36,8 +36,10 @@ struct window {
 
 class judge {
 public:
-    explicit judge(std::vector<window> windows = {})
-        : windows_(std::move(windows)) {}
+    /// `start`: findings tell their time from then on.
+    explicit judge(std::vector<window> windows = {}, moment start = {})
+        : windows_(std::move(windows))
+        , start_(start) {}
 
     /// What is wrong with these leases.
     std::vector<std::string> findings(std::vector<claim> const& all) {
@@ -97,7 +99,7 @@ private:
             }
             if (c.how == lock_access::permit && permits > c.permits) {
                 found_.push_back(std::to_string(permits) + " have one of " +
-                                 std::to_string(c.permits) + " permits of " + c.key);
+                                 std::to_string(c.permits) + " permits of " + c.key + when(c));
             }
             held.push_back(&c);
         }
@@ -148,7 +150,7 @@ private:
                 auto const before = (reads ? writers : any).greatest(*c);
                 if (c->adopted ? c->fence < before : c->fence <= before)
                     found_.push_back("the fence " + std::to_string(c->fence) + " of " +
-                                     name_of(*c) + " follows " + std::to_string(before));
+                                     name_of(*c) + " follows " + std::to_string(before) + when(*c));
             }
         }
     }
@@ -161,7 +163,8 @@ private:
             auto& before = last[c.client];
             if (before != nullptr && c.asked < before->asked)
                 found_.push_back("one waited for " + name_of(c) + " longer than the one before, " +
-                                 "by " + std::to_string((before->asked - c.asked).count()) + " us");
+                                 "by " + std::to_string((before->asked - c.asked).count()) + " us" +
+                                 when(c));
             before = &c;
         }
     }
@@ -170,12 +173,17 @@ private:
         return c.how == lock_access::permit ? "the slot " + std::to_string(c.slot) + " of " + c.key
                                             : "the key " + c.key;
     }
+    std::string when(claim const& c) const {
+        return ", from " + std::to_string((c.begins - start_).count() / 1'000) + " ms on";
+    }
     void tell(std::string const& what, claim const& c, claim const& other) {
         auto const both = std::min(c.ends, other.ends) - c.begins;
-        found_.push_back(what + name_of(c) + " for " + std::to_string(both.count()) + " us");
+        found_.push_back(what + name_of(c) + " for " + std::to_string(both.count()) + " us" +
+                         when(c));
     }
 
     std::vector<window> windows_;
+    moment const start_;
     std::vector<std::string> found_;
     std::size_t overlaps_ = 0;
     std::uint64_t in_windows_ = 0;

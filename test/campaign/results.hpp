@@ -29,6 +29,7 @@ using fault_counts = std::map<std::string_view, fault_count>;
 /// From any thread.
 class record {
 public:
+    clock_type::time_point began() const { return began_; }
     /// Prints a line with the time since the start.
     void say(std::string_view text) const {
         std::lock_guard const lock(mutex_);

@@ -80,8 +80,8 @@ public:
         add(list, "server: the clock jumps", 5'000ms + end_of_lease, [this] {
             auto& s = any();
             auto const ahead = s.clock_shift() == 0ms;
-            if (ahead) context_.open_window();
-            s.shift_clock(ahead ? 5s : -5s);
+            if (!ahead) return s.shift_clock(-5s);
+            context_.in_window([&] { s.shift_clock(5s); });
         });
         add(list, "server: the password changes", 2 * longest_setting + end_of_lease,
             [this] { change_password(); });
@@ -141,7 +141,7 @@ private:
         command_fault(list, "server: clients are paused", {"CLIENT", "PAUSE", "900", "ALL"});
         command_fault(list, "server: all keys are deleted", {"FLUSHALL"});
         command_fault(list, "server: the database is emptied", {"FLUSHDB"});
-        command_fault(list, "server: databases are swapped", {"SWAPDB", "0", "1"}, unannounced);
+        command_fault(list, "server: databases are swapped", {"SWAPDB", "0", "1"}, true);
     }
     void add_settings(fault_list& list) {
         setting_fault(list, "server: no memory is left", "maxmemory", "1", "0");
@@ -151,17 +151,20 @@ private:
         add(list, "server: keys are evicted", longest_setting + end_of_lease, [this] {
             auto& s = any();
             // G5: the policy has been set for a second before it harms.
-            context_.open_window();
             set_for_a_moment(s, {{"maxmemory-policy", "allkeys-random"}, {"maxmemory", "1"}},
-                             {{"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}});
+                             {{"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}}, true);
         });
     }
     using settings = std::vector<std::pair<std::string, std::string>>;
     /// A server that does not take its usual settings again is restarted with them.
-    void set_for_a_moment(server& s, settings const& values, settings const& usual) {
+    void set_for_a_moment(server& s, settings const& values, settings const& usual,
+                          bool opens_window = false) {
         try {
             redis_cli cli(s);
-            for (auto const& [option, value] : values) cli.config(option, value);
+            auto const set = [&] {
+                for (auto const& [option, value] : values) cli.config(option, value);
+            };
+            opens_window ? context_.in_window(set) : set();
             context_.pause(longest_setting);
             for (auto const& [option, value] : usual) cli.config(option, value);
         } catch (...) {
@@ -209,13 +212,13 @@ private:
             text += name_of(i) + ' ' + (i == other ? leads_to : "127.0.0.1") + '\n';
         files_.write("names", text);
     }
-    /// `length`: of the window after it, in which two may have a lock.
     void command_fault(fault_list& list, std::string name, command_line words,
-                       milliseconds length = 0ms) {
+                       bool opens_window = false) {
         add(list, std::move(name), 1'000ms + end_of_lease,
-            [this, words = std::move(words), length] {
-                if (length > 0ms) context_.open_window(length);
-                ask(any(), words);
+            [this, words = std::move(words), opens_window] {
+                auto& s = any();
+                auto const send = [&] { ask(s, words); };
+                opens_window ? context_.in_window(send) : send();
             });
     }
     void setting_fault(fault_list& list, std::string name, std::string option, std::string value,
