@@ -27,11 +27,10 @@ auto under(contest_tally& seen, std::optional<contest_shape> shape = std::nullop
 }
 
 /// The same for schedules in which a minority falls silent and is not suspected.
-template <class Driver = faithful_driver>
+template <class Driver = faithful_driver, class Rules = protocol::waiting_rules>
 auto beside_a_silent_minority(contest_tally& seen) {
     return [&seen](std::uint64_t seed, std::ostream* story) {
-        return contest<protocol::waiting_rules, Driver>(seed, seen, std::nullopt, true, story)
-            .run();
+        return contest<Rules, Driver>(seed, seen, std::nullopt, true, story).run();
     };
 }
 
@@ -102,6 +101,10 @@ struct at_one_too_few : protocol::waiting_rules {
     static constexpr unsigned tracked(unsigned reachable, unsigned quorum) {
         return reachable - quorum;
     }
+};
+
+struct pauses_as_usual : protocol::waiting_rules {
+    static constexpr duration longest_pause(duration usual, unsigned) { return usual; }
 };
 
 struct never_folds : protocol::waiting_rules {
@@ -463,6 +466,13 @@ BOOST_AUTO_TEST_CASE(a_silent_minority_delays_no_line) {
                                    << " of its bound, longest wait " << seen.longest_wait);
     all_happened({seen.silences, seen.calls, seen.turns_taken, seen.moved, seen.late_tries,
                   seen.late_arbiters});
+}
+
+// Lines at two arbiters keep each other from a quorum.
+BOOST_AUTO_TEST_CASE(pauses_that_do_not_grow_are_refuted) {
+    contest_tally seen;
+    test::refute(beside_a_silent_minority<fair_driver, pauses_as_usual>(seen), "L", 20'000,
+                 2'001'085);
 }
 
 BOOST_AUTO_TEST_CASE(fair_crowds_take_turns) {

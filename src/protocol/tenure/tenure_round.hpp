@@ -118,13 +118,14 @@ public:
         asked_ = now;
         pending_ = asked;
         complete_ = !asked.empty();
-        found_lock_ = false;
+        found_lock_ = found_no_lock_ = false;
     }
     /// False if no answer of this instance is awaited.
     bool count(unsigned instance, verdict v) {
         if (!pending_.contains(instance)) return false;
         pending_.erase(instance);
         if (v == verdict::yes) found_lock_ = true;
+        if (v == verdict::refused) found_no_lock_ = true;
         if (v == verdict::unsent || v == verdict::unknown) complete_ = false;
         return true;
     }
@@ -139,16 +140,17 @@ public:
     bool complete() const { return complete_; }
     /// The time from which the missing answers are late.
     time_point patience_ends(round_trips const& usual) const {
-        return found_lock_ ? late_from(usual, asked_, pending_, 1) : time_point::max();
+        auto const decides = found_no_lock_ && !found_lock_;
+        return decides ? time_point::max() : late_from(usual, asked_, pending_, 1);
     }
 
 private:
     time_point asked_{};
     instance_set pending_;
     bool complete_ = true;
-    /// An instance said that the key is a lock, or is gone. Until then the key may be no lock, and
-    /// a waiter might wait for ever.
-    bool found_lock_ = false;
+    /// An instance said that the key is a lock, or is gone. If others said that it is no lock, the
+    /// last answer decides whether a waiter would wait for ever.
+    bool found_lock_ = false, found_no_lock_ = false;
 };
 
 /// The round that was started last.

@@ -5,6 +5,8 @@
 
 #include "protocol/time.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace holdfast::protocol {
@@ -83,20 +85,36 @@ public:
     /// notifies them without a reason (tracking-table-max-keys).
     void called_in_vain() { doubts_ = true; }
     /// True once after called(): the next try is for the reserved key.
-    bool take_call() { return std::exchange(called_, false); }
+    bool take_call() {
+        auto const called = called_;
+        called_ = false;
+        return called;
+    }
 
     /// The reserved key was not won. `a_holder`: a quorum has the key of another client. Otherwise
     /// contenders kept each other from a quorum. True if the process goes back to the front of the
     /// line. It does not do so twice in a row.
     bool missed(bool a_holder) { return front_ = !front_ && !a_holder; }
-    void won() { front_ = doubts_ = false; }
+    void won() {
+        front_ = doubts_ = false;
+        splits_ = 0;
+    }
     bool goes_to_front() const { return front_; }
 
+    /// A try did not win a quorum, and none has the key of another client.
+    void split(bool a_holder) {
+        constexpr std::uint8_t many = 64;
+        splits_ = a_holder ? 0 : std::min<std::uint8_t>(splits_ + 1, many);
+    }
+    /// In a row; zero for a key without a line.
+    unsigned splits() const { return fair_ ? splits_ : 0; }
+
 private:
-    bool fair_ = false;
-    bool called_ = false;
-    bool doubts_ = false;
-    bool front_ = false;
+    bool fair_ : 1 = false;
+    bool called_ : 1 = false;
+    bool doubts_ : 1 = false;
+    bool front_ : 1 = false;
+    std::uint8_t splits_ = 0; ///< in a row
 };
 
 } // namespace holdfast::protocol

@@ -182,10 +182,14 @@ public:
                 obstacle_known_ && (empty() || front().waits) ? phase::waiting : phase::to_inspect;
             return;
         }
+        line_.split(a_holder);
         if (try_.reserved && votes.no().contains(arbiter_)) line_.called_in_vain();
         auto const at_once = try_.reserved && line_.missed(a_holder);
         auto const elsewhere = !at_once && choice_.refused_by(votes.no());
-        wake_ = at_once || elsewhere ? now : now + pace_.backoff(longest_pause, random);
+        wake_ =
+            at_once || elsewhere
+                ? now
+                : now + pace_.backoff(Rules::longest_pause(longest_pause, line_.splits()), random);
         phase_ = phase::waiting;
     }
 

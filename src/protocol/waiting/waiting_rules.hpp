@@ -104,6 +104,14 @@ struct waiting_rules : tracking_rules {
     static constexpr duration reservation(duration longest_pause) {
         return std::chrono::milliseconds(100) + 2 * std::min(longest_pause, renews_place);
     }
+    /// The longest pause after a try that split the votes, so many times in a row. Where an
+    /// instance is silent, processes may stand in lines at two arbiters, and each line keeps its
+    /// instance from the other as long as processes join it. So fewer and fewer do. `usual`: as
+    /// configured.
+    static constexpr duration longest_pause(duration usual, unsigned splits) {
+        auto const grown = usual * (1U << std::min(splits / 4, 16U));
+        return std::max(usual, std::min<duration>(grown, std::chrono::seconds(1)));
+    }
     /// How often instances that refuse a reserved key are asked again. The release of the last
     /// holder may reach them later than the arbiter, and a newcomer may have asked for the key in
     /// between.

@@ -650,6 +650,7 @@ private:
     }
 
     void tell_loss(unsigned t) {
+        if (tenures_[t].lease == nullptr) return fail("L", "a tenure that no waiter has");
         auto& a = *std::exchange(tenures_[t].lease, nullptr);
         ++seen_.lost;
         end_hold(a);

@@ -333,7 +333,8 @@ private:
             }
         }
         if (!Guards::is_ours(found)) return;
-        if (!stood && found.is_new && found.is_ours) {
+        // It may be taken for one later than it is noticed.
+        if (!stood && found.is_ours && (found.is_new || me.stops.empty())) {
             ++seen_.misread;
             misread_ = true;
         }

@@ -122,12 +122,13 @@ private:
     }
 
     /// P4: to be called after each event. While a quorum would give one slot to the first waiter of
-    /// a process, that waiter gets a permit within a bound, without faults.
+    /// a process, and the arbiter any, that waiter gets a permit within a bound, without faults.
+    /// The waiters of this simulation wait at the arbiter alone (lines.hpp).
     void check_waiters() {
         if (faults_ != permits_faults::none || shape_) return;
         for (unsigned p = 0; p < clients_.size(); ++p) {
             auto& me = clients_[p];
-            if (me.line.empty() || !is_open_to(*me.line.front())) {
+            if (me.line.empty() || !is_open_to(*me.line.front(), arbiter_of(p))) {
                 me.open_since.reset();
                 continue;
             }
@@ -142,17 +143,20 @@ private:
                 fail("P4", "process " + std::to_string(p) + " waits, and could have a permit");
         }
     }
-    bool is_open_to(actor const& a) {
+    bool is_open_to(actor const& a, unsigned arbiter) {
+        auto const is_free = [this](unsigned i, unsigned slot) {
+            auto const all = alive_at(i);
+            return std::none_of(all.begin(), all.end(),
+                                [&](unsigned token) { return has_slot(i, token, slot); });
+        };
+        auto at_quorum = false, at_arbiter = false;
         for (unsigned slot = 0; slot < a.permits; ++slot) {
             unsigned grants = 0;
-            for (unsigned i = 0; i < size(); ++i) {
-                auto const all = alive_at(i);
-                grants += std::none_of(all.begin(), all.end(),
-                                       [&](unsigned token) { return has_slot(i, token, slot); });
-            }
-            if (grants >= quorum()) return true;
+            for (unsigned i = 0; i < size(); ++i) grants += is_free(i, slot);
+            at_quorum = at_quorum || grants >= quorum();
+            at_arbiter = at_arbiter || is_free(arbiter, slot);
         }
-        return false;
+        return at_quorum && at_arbiter;
     }
 
     true_time last_end_ = 0;

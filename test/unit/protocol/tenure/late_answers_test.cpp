@@ -231,6 +231,15 @@ BOOST_AUTO_TEST_CASE(an_inspection_that_has_found_no_lock_waits_for_the_late) {
     BOOST_TEST(m.inspected_all());
 }
 
+// The only instance that is asked may have fallen silent since it refused.
+BOOST_AUTO_TEST_CASE(an_inspection_that_nobody_answers_ends) {
+    acquires("", "01");
+    BOOST_REQUIRE((say(command::acquire, "4", verdict::no).effect == tenure_effect::contended));
+    m.inspect(at(2ms), of("4"));
+    ends(2ms + usual[4].patience(), tenure_effect::inspected);
+    BOOST_TEST(!m.inspected_all());
+}
+
 BOOST_AUTO_TEST_CASE(an_inspection_that_is_not_answered_has_not_found_out_all) {
     for (auto const how : {verdict::unknown, verdict::unsent}) {
         m = tenure(5, ttl, true);

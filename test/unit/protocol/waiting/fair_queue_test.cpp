@@ -127,6 +127,27 @@ BOOST_AUTO_TEST_CASE(a_process_that_was_called_in_vain_goes_to_the_front_once) {
     BOOST_TEST(!q.goes_to_front());
 }
 
+BOOST_AUTO_TEST_CASE(pauses_grow_while_votes_are_split) {
+    BOOST_TEST((waiting_rules::longest_pause(50ms, 3) == 50ms));
+    BOOST_TEST((waiting_rules::longest_pause(50ms, 4) == 100ms));
+    BOOST_TEST((waiting_rules::longest_pause(50ms, 8) == 200ms));
+    BOOST_TEST((waiting_rules::longest_pause(50ms, 255) == 1s));
+    BOOST_TEST((waiting_rules::longest_pause(5s, 255) == 5s));
+
+    place_in_line line;
+    line.split(false);
+    BOOST_TEST(line.splits() == 0U); // the key has no line
+    line.fair(true);
+    for (int n = 0; n < 300; ++n) line.split(false);
+    BOOST_TEST(line.splits() == 64U);
+    line.split(true);
+    BOOST_TEST(line.splits() == 0U);
+    line.split(false);
+    BOOST_TEST(line.splits() == 1U);
+    line.won();
+    BOOST_TEST(line.splits() == 0U);
+}
+
 // The server's table of tracked keys is full. The process asks the arbiter with the token that
 // stands in line, and so keeps its place.
 BOOST_AUTO_TEST_CASE(after_a_call_without_a_reservation_calls_are_verified_at_the_arbiter) {
