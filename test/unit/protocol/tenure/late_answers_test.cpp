@@ -223,8 +223,8 @@ BOOST_AUTO_TEST_CASE(an_inspection_that_has_found_no_lock_waits_for_the_late) {
     acquires("", "01");
     BOOST_REQUIRE((say(command::acquire, "4", verdict::no).effect == tenure_effect::contended));
     m.inspect(at(2ms), of("014"));
-    BOOST_TEST(!m.depends_on_late_answers());
     BOOST_TEST((say(command::inspect, "01", verdict::refused, 3ms).effect == tenure_effect::none));
+    BOOST_TEST(!m.depends_on_late_answers());
     BOOST_TEST((m.time(at(1s)).effect == tenure_effect::none));
     BOOST_TEST(
         (say(command::inspect, "4", verdict::refused, 1s).effect == tenure_effect::inspected));
