@@ -10,7 +10,8 @@ file(WRITE "${old}/include/boost/version.hpp"
 file(WRITE "${old}/lib/cmake/Boost-1.74.0/BoostConfig.cmake" "
 if(NOT TARGET Boost::headers)
     add_library(Boost::headers INTERFACE IMPORTED)
-    set_target_properties(Boost::headers PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${old}/include)
+    set_target_properties(Boost::headers PROPERTIES
+        INTERFACE_INCLUDE_DIRECTORIES \"${old}/include\")
 endif()
 set(Boost_headers_FOUND 1)
 ")
@@ -72,8 +73,8 @@ function(project_of name)
         "cmake_minimum_required(VERSION 3.22)\nproject(${name} LANGUAGES CXX)\n${lines}\n")
 endfunction()
 set(own_boost "find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS headers)")
-project_of(folder "add_subdirectory(${source} holdfast)")
-project_of(folder_second "${own_boost}" "add_subdirectory(${source} holdfast)")
+project_of(folder "add_subdirectory(\"${source}\" holdfast)")
+project_of(folder_second "${own_boost}" "add_subdirectory(\"${source}\" holdfast)")
 project_of(package "find_package(holdfast REQUIRED)")
 project_of(package_second "${own_boost}" "find_package(holdfast REQUIRED)")
 project_of(package_optional "${own_boost}" "find_package(holdfast)"

@@ -82,7 +82,7 @@ endif()
 file(WRITE "${work}/project/CMakeLists.txt" "cmake_minimum_required(VERSION 3.22)
 project(other LANGUAGES CXX)
 add_custom_target(uninstall)
-add_subdirectory(${source} holdfast)
+add_subdirectory(\"${source}\" holdfast)
 ")
 run("${CMAKE_COMMAND}" -S "${work}/project" -B "${work}/project/build" -DHOLDFAST_INSTALL=ON
     ${arguments})

@@ -47,7 +47,10 @@ endif()
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${work}/build_good" --verbose
         --target src/CMakeFiles/holdfast_objects.dir/api/clock.cpp.o
     OUTPUT_VARIABLE out ERROR_VARIABLE out COMMAND_ERROR_IS_FATAL ANY)
-if(NOT out MATCHES "-isystem ${work}/build_good/_deps/holdfast_boost-src ")
+# A path with a space is in quotes.
+string(REPLACE "\"" "" words "${out}")
+string(FIND "${words}" "-isystem ${work}/build_good/_deps/holdfast_boost-src " place)
+if(place EQUAL -1)
     message(FATAL_ERROR "the compiler does not get the headers of the archive:\n${out}")
 endif()
 

@@ -28,14 +28,14 @@ table() { # project
 }
 
 rooms() { # project
-    local bad=0 room others seen count
+    local bad=0 room others seen files
     seen=$(table "$1")
     [ -n "$seen" ] || { echo 'architecture.md has no table of the rooms'; return 1; }
     while read -r room others; do
         [ -d "$1/src/$room" ] || { echo "there is no room src/$room"; bad=1; continue; }
         [ -s "$1/src/$room/README.md" ] || { echo "src/$room has no README.md"; bad=1; }
-        count=$(find "$1/src/$room" -maxdepth 1 '(' -name '*.?pp' ')' | wc -l)
-        [ "$count" -le $most_files ] || { echo "src/$room has $count files"; bad=1; }
+        mapfile -d '' -t files < <(find "$1/src/$room" -maxdepth 1 -name '*.?pp' -print0)
+        [ ${#files[@]} -le $most_files ] || { echo "src/$room has ${#files[@]} files"; bad=1; }
         awk -v room="$room" -v may=" $room $others " '
             match($0, /^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]*\//) {
                 path = substr($0, RSTART, RLENGTH - 1)
@@ -45,7 +45,7 @@ rooms() { # project
                     failed = 1
                 }
             }
-            END { exit failed }' /dev/null $(find "$1/src/$room" -maxdepth 1 -name '*.?pp') || bad=1
+            END { exit failed }' /dev/null "${files[@]}" || bad=1
     done <<<"$seen"
     while read -r room; do
         grep -q "^$room\( \|$\)" <<<"$seen" || { echo "the table has no room src/$room"; bad=1; }

@@ -84,15 +84,16 @@ check_files() { # form folder
 }
 
 check_program() { # form folder
-    local pc flags
+    local pc quoted flags
     pc=$(dirname "$(find "$2/usr" -name holdfast.pc)")
     # As doc/install.md says.
     [ -n "$(PKG_CONFIG_PATH=$pc pkg-config --variable=boost_includedir holdfast)" ] ||
         fail "$1: holdfast.pc has no boost_includedir"
-    flags=$(PKG_CONFIG_PATH=$pc pkg-config --define-variable="boost_includedir=$boost" \
+    # The output is words of a shell, in which a space has a backslash.
+    quoted=$(PKG_CONFIG_PATH=$pc pkg-config --define-variable="boost_includedir=${boost// /\\ }" \
         --cflags --libs holdfast)
-    # shellcheck disable=SC2086 # flags are words
-    "$compiler" -std=c++20 "$source"/test/consumer/{main,use_holdfast}.cpp $flags \
+    eval "flags=($quoted)"
+    "$compiler" -std=c++20 "$source"/test/consumer/{main,use_holdfast}.cpp "${flags[@]}" \
         -pthread "-Wl,-rpath,$(dirname "$pc")" -o "$work/$1.program"
     "$work/$1.program" >/dev/null || fail "$1: the program that uses the package fails"
 }
