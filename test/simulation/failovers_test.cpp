@@ -137,7 +137,7 @@ constexpr failover_setup on_replicas(unsigned replicas) {
 BOOST_AUTO_TEST_SUITE(failovers)
 
 BOOST_AUTO_TEST_CASE(no_two_leases_overlap_whatever_a_failover_loses) {
-    auto const seen = stand({});
+    auto const seen = stand({.checks_history = true});
     all_happened({seen.failovers, seen.demotions, seen.moves, seen.leaves, seen.won,
                   seen.won_at_old, seen.contended, seen.extended, seen.kept_over_failover,
                   seen.released, seen.uncounted_grants, seen.uncounted_extensions, seen.read_only,

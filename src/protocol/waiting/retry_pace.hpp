@@ -21,6 +21,11 @@ public:
         round_trip_ = round_trip_ == duration::zero() ? d : (3 * round_trip_ + d) / 4;
         outage_ended();
     }
+    /// When the answer to a try was given at the latest, as far as is usual. If this process stood
+    /// still, the answer is older than `now`.
+    time_point latest_answer(time_point asked, time_point now) const {
+        return round_trip_ == duration::zero() ? now : std::min(now, asked + 4 * round_trip_);
+    }
     /// A try has found enough instances.
     void outage_ended() { outages_ = 0; }
     /// An instance has pushed, and so caused the next try.

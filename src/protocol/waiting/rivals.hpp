@@ -91,22 +91,23 @@ public:
         return called;
     }
 
-    /// The reserved key was not won. `a_holder`: a quorum has the key of another client. Otherwise
-    /// contenders kept each other from a quorum. True if the process goes back to the front of the
-    /// line. It does not do so twice in a row.
-    bool missed(bool a_holder) { return front_ = !front_ && !a_holder; }
+    /// The key was not won. `a_holder`: a quorum has the key of another client. Otherwise
+    /// contenders kept each other from a quorum. True if it was reserved for this process, which
+    /// then goes back to the front of the line. It does not do so twice in a row.
+    bool missed(bool a_holder, bool reserved) {
+        constexpr std::uint8_t many = 64;
+        splits_ = a_holder ? 0 : std::min<std::uint8_t>(splits_ + 1, many);
+        if (!reserved) return false;
+        front_ = !front_ && !a_holder;
+        return front_;
+    }
     void won() {
         front_ = doubts_ = false;
         splits_ = 0;
     }
     bool goes_to_front() const { return front_; }
 
-    /// A try did not win a quorum, and none has the key of another client.
-    void split(bool a_holder) {
-        constexpr std::uint8_t many = 64;
-        splits_ = a_holder ? 0 : std::min<std::uint8_t>(splits_ + 1, many);
-    }
-    /// In a row; zero for a key without a line.
+    /// How often in a row contenders kept each other from a quorum. Zero without a line.
     unsigned splits() const { return fair_ ? splits_ : 0; }
 
 private:
@@ -114,7 +115,7 @@ private:
     bool called_ : 1 = false;
     bool doubts_ : 1 = false;
     bool front_ : 1 = false;
-    std::uint8_t splits_ = 0; ///< in a row
+    std::uint8_t splits_ = 0;
 };
 
 } // namespace holdfast::protocol

@@ -182,14 +182,11 @@ public:
                 obstacle_known_ && (empty() || front().waits) ? phase::waiting : phase::to_inspect;
             return;
         }
-        line_.split(a_holder);
         if (try_.reserved && votes.no().contains(arbiter_)) line_.called_in_vain();
-        auto const at_once = try_.reserved && line_.missed(a_holder);
+        auto const at_once = line_.missed(a_holder, try_.reserved);
         auto const elsewhere = !at_once && choice_.refused_by(votes.no());
-        wake_ =
-            at_once || elsewhere
-                ? now
-                : now + pace_.backoff(Rules::longest_pause(longest_pause, line_.splits()), random);
+        auto const longest = Rules::longest_pause(longest_pause, line_.splits());
+        wake_ = at_once || elsewhere ? now : now + pace_.backoff(longest, random);
         phase_ = phase::waiting;
     }
 
@@ -197,6 +194,7 @@ public:
     /// negative if it has just gone. `will_push`: the arbiter will push when the key changes.
     void refused(time_point now, std::optional<duration> left, bool will_push,
                  duration longest_pause, std::uint64_t random) {
+        auto const said = pace_.latest_answer(try_.begun, now);
         pace_.answered_after(now - try_.begun);
         rivals_.meet();
         rivals_.contest();
@@ -220,13 +218,11 @@ public:
         }
         pace_.not_vanished();
         auto const trusts = left && (!will_push || Rules::wakes_at_expiry());
-        auto const expiry = trusts ? now + *left + std::chrono::milliseconds(1) + yields_ +
-                                         pace_.after_wake_up(random)
-                                   : time_point::max();
+        auto const later = std::chrono::milliseconds(1) + yields_ + pace_.after_wake_up(random);
+        auto const expiry = trusts ? said + *left + later : time_point::max();
         if (will_push && !line_.fair()) pace_.forget_failures(); // a place in line is no success
-        wake_ =
-            std::min({expiry, rechecks_.note(),
-                      will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random)});
+        auto const next = will_push ? rechecks_.next() : now + pace_.backoff(longest_pause, random);
+        wake_ = std::min({expiry, rechecks_.note(), next});
         if (line_.fair()) wake_ = std::min(wake_, now + Rules::renews_place);
     }
 
@@ -410,13 +406,13 @@ private:
         auto const recheck = rechecks_.take(now);
         if (recheck) obstacle_known_ = false; // the key may be no lock any more
         // So many failed as arbiters that there may be no quorum. A try at all instances shows it.
-        auto const outage =
-            configured_ - choice_.failures() < redlock_rules::quorum(configured_, configured_);
-        auto const reserved = line_.take_call() && !front().adopts;
-        auto const asks_all =
-            reserved || this->take_has_keys() || !rivals_.contested() || !front().waits ||
-            recheck || rechecks_.take_note(now) || outage || candidates(reachable).empty() ||
-            reachable.size() < redlock_rules::quorum(configured_, reachable.size());
+        auto const quorum = redlock_rules::quorum(configured_, configured_);
+        auto const outage = configured_ - choice_.failures() < quorum;
+        auto const few = reachable.size() < quorum; // none is asked, and a token stays in its line
+        auto const reserved = line_.take_call() && !front().adopts && !few;
+        auto const asks_all = reserved || this->take_has_keys() || !rivals_.contested() ||
+                              !front().waits || recheck || rechecks_.take_note(now) || outage ||
+                              candidates(reachable).empty() || few;
         try_ = attempt::to_serve(front(), asks_all, reserved, now);
         if (!asks_all) return {.effect = effect::try_arbiter};
         tracker_.forget();

@@ -79,6 +79,24 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_called_tries_at_once) {
     BOOST_TEST(q.held());
 }
 
+// The answer is as old as the pause of the process.
+BOOST_AUTO_TEST_CASE(a_process_that_stood_still_wakes_at_the_expiry_all_the_same) {
+    q.is_fair(false);
+    in_line(); // answers take 1 ms
+    q.wake_at(at(10ms));
+    BOOST_REQUIRE(next(10ms) == queue_effect::try_arbiter);
+    q.try_begun(at(10ms), 1);
+    q.refused(at(3s), 5s, true, retry, 0);
+    BOOST_TEST((*q.wake() - at(10ms) < 5s + 10ms));
+}
+
+// A try with its token would ask nobody, and the token would stay in the line.
+BOOST_AUTO_TEST_CASE(a_process_that_is_called_in_an_outage_keeps_its_token) {
+    in_line();
+    BOOST_REQUIRE(q.called(at(10ms), 1));
+    BOOST_TEST((q.next(at(10ms), instance_set::only(1)).effect == queue_effect::try_all));
+}
+
 BOOST_AUTO_TEST_CASE(only_a_fair_queue_is_called) {
     in_line();
     q.is_fair(false);
@@ -135,14 +153,14 @@ BOOST_AUTO_TEST_CASE(pauses_grow_while_votes_are_split) {
     BOOST_TEST((waiting_rules::longest_pause(5s, 255) == 5s));
 
     place_in_line line;
-    line.split(false);
+    line.missed(false, false);
     BOOST_TEST(line.splits() == 0U); // the key has no line
     line.fair(true);
-    for (int n = 0; n < 300; ++n) line.split(false);
+    for (int n = 0; n < 300; ++n) line.missed(false, false);
     BOOST_TEST(line.splits() == 64U);
-    line.split(true);
+    line.missed(true, false);
     BOOST_TEST(line.splits() == 0U);
-    line.split(false);
+    line.missed(false, false);
     BOOST_TEST(line.splits() == 1U);
     line.won();
     BOOST_TEST(line.splits() == 0U);
