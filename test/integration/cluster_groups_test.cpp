@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_primary_that_was_frozen_becomes_a_replica) {
         BOOST_TEST(cluster.wait_for_other_owner(6'000, 1) == 4U);
         cluster.node(1).thaw();
         cluster.wait_until_agreed();
-        BOOST_TEST(cluster.role(1) == "slave");
+        BOOST_TEST(wait_until([&] { return cluster.role(1) == "slave"; }, 30s));
     });
 }
 
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(an_isolated_primary_stops_to_serve_and_becomes_a_replica) {
         BOOST_TEST(wait_until(refuses, 30s));
         cluster.rejoin();
         cluster.wait_until_agreed();
-        BOOST_TEST(cluster.role(1) == "slave");
+        BOOST_TEST(wait_until([&] { return cluster.role(1) == "slave"; }, 30s));
     });
 }
 

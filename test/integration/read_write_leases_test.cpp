@@ -715,7 +715,7 @@ BOOST_AUTO_TEST_CASE(a_section_downgrades_its_lease) {
     BOOST_REQUIRE(client.until([&] { return ended; }));
     BOOST_TEST(steps == 2);
     check_gets(other, reader);
-    check_nothing_left(client, servers);
+    check_only_turns_left(client, servers); // the last server may have refused the reader
 }
 
 // Any number of processes lead at one time, and none while there is a writer.

@@ -114,18 +114,17 @@ private:
 /// Asks the instances that refused a key: is the key a lock, and how long does it last?
 class inspection {
 public:
-    void begin(time_point now, instance_set asked) {
+    void begin(time_point now, instance_set asked, unsigned quorum) {
         asked_ = now;
         pending_ = asked;
         complete_ = !asked.empty();
-        found_lock_ = found_no_lock_ = false;
+        waits_for_late_ = asked.size() >= quorum;
     }
     /// False if no answer of this instance is awaited.
     bool count(unsigned instance, verdict v) {
         if (!pending_.contains(instance)) return false;
         pending_.erase(instance);
-        if (v == verdict::yes) found_lock_ = true;
-        if (v == verdict::refused) found_no_lock_ = true;
+        if (v == verdict::yes) waits_for_late_ = false;
         if (v == verdict::unsent || v == verdict::unknown) complete_ = false;
         return true;
     }
@@ -140,17 +139,16 @@ public:
     bool complete() const { return complete_; }
     /// The time from which the missing answers are late.
     time_point patience_ends(round_trips const& usual) const {
-        auto const decides = found_no_lock_ && !found_lock_;
-        return decides ? time_point::max() : late_from(usual, asked_, pending_, 1);
+        return waits_for_late_ ? time_point::max() : late_from(usual, asked_, pending_, 1);
     }
 
 private:
     time_point asked_{};
     instance_set pending_;
     bool complete_ = true;
-    /// An instance said that the key is a lock, or is gone. If others said that it is no lock, the
-    /// last answer decides whether a waiter would wait for ever.
-    bool found_lock_ = false, found_no_lock_ = false;
+    /// Until an instance says that the key is a lock, or is gone, it may be no lock, and a waiter
+    /// might wait for ever. But a minority may have fallen silent.
+    bool waits_for_late_ = false;
 };
 
 /// The round that was started last.
@@ -189,7 +187,7 @@ public:
     void begin_inspection(time_point now, instance_set asked) {
         auto const last = votes();
         round_.template emplace<inspection_round>(inspection_round{{}, last})
-            .asking.begin(now, asked);
+            .asking.begin(now, asked, last.quorum());
     }
     /// Counts an answer. True if it was the last that is awaited.
     bool inspected_last(unsigned instance, verdict v) {

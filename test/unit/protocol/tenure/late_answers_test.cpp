@@ -223,21 +223,25 @@ BOOST_AUTO_TEST_CASE(an_inspection_that_has_found_no_lock_waits_for_the_late) {
     acquires("", "01");
     BOOST_REQUIRE((say(command::acquire, "4", verdict::no).effect == tenure_effect::contended));
     m.inspect(at(2ms), of("014"));
-    BOOST_TEST((say(command::inspect, "01", verdict::refused, 3ms).effect == tenure_effect::none));
     BOOST_TEST(!m.depends_on_late_answers());
+    BOOST_TEST((say(command::inspect, "01", verdict::refused, 3ms).effect == tenure_effect::none));
     BOOST_TEST((m.time(at(1s)).effect == tenure_effect::none));
     BOOST_TEST(
         (say(command::inspect, "4", verdict::refused, 1s).effect == tenure_effect::inspected));
     BOOST_TEST(m.inspected_all());
 }
 
-// The only instance that is asked may have fallen silent since it refused.
-BOOST_AUTO_TEST_CASE(an_inspection_that_nobody_answers_ends) {
-    acquires("", "01");
-    BOOST_REQUIRE((say(command::acquire, "4", verdict::no).effect == tenure_effect::contended));
-    m.inspect(at(2ms), of("4"));
-    ends(2ms + usual[4].patience(), tenure_effect::inspected);
-    BOOST_TEST(!m.inspected_all());
+// It may have fallen silent since it refused.
+BOOST_AUTO_TEST_CASE(an_inspection_of_a_minority_that_does_not_answer_ends) {
+    for (auto const* const asked : {"4", "14"}) {
+        m = tenure(5, ttl, true);
+        m.set_usual(usual);
+        acquires("", "01");
+        BOOST_REQUIRE((say(command::acquire, "4", verdict::no).effect == tenure_effect::contended));
+        m.inspect(at(2ms), of(asked));
+        ends(2ms + usual[4].patience(), tenure_effect::inspected);
+        BOOST_TEST(!m.inspected_all());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(an_inspection_that_is_not_answered_has_not_found_out_all) {
