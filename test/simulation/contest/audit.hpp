@@ -189,7 +189,9 @@ protected:
             free_since_ = now();
         } else {
             auto const pauses = static_cast<std::int64_t>(std::min(backoffs_, 20U));
-            auto const bound = bound_ + bound_to_notice() + pauses * (retry_ + 4 * max_travel());
+            // After a split vote the waiters go back to the arbiter, and track the others again.
+            auto const bound =
+                bound_ + bound_to_notice() + pauses * (retry_ + 4 * max_travel() + 150ms);
             auto const part = static_cast<double>(now() - std::max(since_, free_since_)) /
                               static_cast<double>(bound.count());
             seen_.longest_quorum_wait = std::max(seen_.longest_quorum_wait, part);
