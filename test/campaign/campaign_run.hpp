@@ -136,6 +136,8 @@ public:
         if (!wait_until(goes_on, 60s, 1s))
             results.wrong("no grants after the last fault: " + stuck);
         auto const wanted = keys_without_readers(clients.so_far().claims);
+        clients.keep();
+        wait_for_ends(wanted);
         clients.stop();
         look_for_left_locks(wanted);
         for (auto const* const group : groups())
@@ -288,32 +290,40 @@ private:
             if (c.how == lock_access::exclusive || c.how == lock_access::permit) all.insert(c.key);
         return all;
     }
+    /// All leases of now have ended, also those of processes that were killed, and those that were
+    /// given to one.
+    void wait_for_ends(std::set<std::string> const& wanted) {
+        std::set<std::string> before, now;
+        auto const ended = [&] {
+            now.clear();
+            ask_servers([&](redis_cli cli) { note_tokens(cli, wanted, now); });
+            return std::ranges::none_of(before, [&](auto const& t) { return now.contains(t); });
+        };
+        ask_servers([&](redis_cli cli) { note_tokens(cli, wanted, before); });
+        if (!wait_until(ended, 60s, 200ms))
+            context_.results().wrong("a lease has not ended for 60 s");
+    }
+    /// The tokens at these keys, each of one tenure.
+    static void note_tokens(redis_cli& cli, std::set<std::string> const& wanted,
+                            std::set<std::string>& all) {
+        for (auto const& key : lock_names(cli)) {
+            if (!wanted.contains(key)) continue;
+            auto const one = cli.command({"GET", key});
+            if (one.is_string()) all.insert(key + ' ' + one.string());
+            if (!one.is_error()) continue;
+            auto const slots = cli.command({"ZRANGE", key, "0", "-1"});
+            for (auto const& each : slots.elements()) all.insert(key + ' ' + each.string());
+        }
+    }
     /// S4: the clients have ended. They have released what they held on all servers, and no other
     /// key stays that does not expire. `wanted`: keys of their locks.
     void look_for_left_locks(std::set<std::string> const& wanted) {
-        if (singles_)
-            for (auto const& s : singles_->servers()) look_for_left_locks(redis_cli(*s), wanted);
-        try {
-            if (sentinel_) {
-                auto& g = sentinel_->group();
-                look_for_left_locks(g.cli(g.primary()), wanted);
-            }
-            if (cluster_) {
-                auto& c = cluster_->group();
-                for (std::size_t i = 0; i < c.size(); ++i)
-                    if (c.role(i) == "master") look_for_left_locks(c.cli(i), wanted);
-            }
-        } catch (std::exception const& e) {
-            context_.results().wrong(std::string("no look for left locks: ") + e.what());
-        }
-    }
-    void look_for_left_locks(redis_cli cli, std::set<std::string> const& wanted) {
-        std::vector<std::string> left;
-        auto const none = [&] {
-            left = lock_names(cli);
-            return left.empty();
-        };
-        try {
+        ask_servers([&](redis_cli cli) {
+            std::vector<std::string> left;
+            auto const none = [&] {
+                left = lock_names(cli);
+                return left.empty();
+            };
             none();
             for (auto const& key : left)
                 if (wanted.contains(key))
@@ -321,9 +331,31 @@ private:
             if (!wait_until(none, left_behind_for, 200ms))
                 context_.results().wrong(std::to_string(left.size()) +
                                          " locks are left, the first " + left.front());
-        } catch (std::exception const& e) {
-            context_.results().wrong(std::string("no look for left locks: ") + e.what());
-        }
+        });
+    }
+    /// Those that have locks: single servers, and primaries.
+    template <class Ask>
+    void ask_servers(Ask ask) {
+        auto const guarded = [&](auto const& asks) {
+            try {
+                asks();
+            } catch (std::exception const& e) {
+                context_.results().wrong(std::string("no look at the keys of a server: ") +
+                                         e.what());
+            }
+        };
+        if (singles_)
+            for (auto const& s : singles_->servers()) guarded([&] { ask(redis_cli(*s)); });
+        if (sentinel_)
+            guarded([&] {
+                auto& g = sentinel_->group();
+                ask(g.cli(g.primary()));
+            });
+        for (std::size_t i = 0; cluster_ && i < cluster_->group().size(); ++i)
+            guarded([&] {
+                auto& c = cluster_->group();
+                if (c.role(i) == "master") ask(c.cli(i));
+            });
     }
 
     fault_context context_;

@@ -8,7 +8,9 @@
 #include "support/child_process.hpp"
 #include "support/shifted_clock.hpp"
 #include "support/swept_folder.hpp"
+#include "support/wait.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -81,11 +83,17 @@ public:
         for (unsigned i = 0; i < started_; ++i) all.read(path_of(i), i);
         return all;
     }
-    /// Ends them. Each has a limit for its last calls. No lease is on its way to another process
-    /// then, and those of processes that were killed have ended.
-    void stop() {
+    /// From now on none gives a lease away. All that were given are with the next process.
+    void keep() {
         say_to_all("keep");
-        std::this_thread::sleep_for(longest_ttl + slack);
+        auto const all_keep = [this] {
+            return std::ranges::all_of(members_, [](auto const& m) { return m->kept.load(); });
+        };
+        if (!test::wait_until(all_keep, std::chrono::seconds(60), 10ms))
+            results_.wrong("a client does not keep its leases");
+    }
+    /// Ends them. Each has a limit for its last calls.
+    void stop() {
         say_to_all("stop");
         for (auto const& m : members_) {
             if (m->process.status(std::chrono::seconds(120)) != 0) note_end(*m);
@@ -99,7 +107,7 @@ private:
             : process("/usr/bin/env", std::move(arguments)) {}
         ~member() { gone = true; }
         test::child_process process;
-        std::atomic<bool> gone{false};
+        std::atomic<bool> gone{false}, kept{false};
         std::jthread reader;
     };
 
@@ -148,6 +156,7 @@ private:
         while (!from.gone && !from.process.output_ended()) {
             auto const said = from.process.line(100ms);
             if (said.starts_with("give ")) pass_on(from, "take " + said.substr(5));
+            if (said == "kept") from.kept = true;
         }
     }
     /// A process that has ended, or is frozen, lets the lease go with its ttl.

@@ -76,7 +76,7 @@ struct handed_lease {
 };
 
 /// Its input is lines: `take` and a lease, `fork`, `keep` and `stop`. It prints `give` and a lease
-/// that another process may take, but not any more after `keep`.
+/// that another process may take. To `keep` it answers `kept`, and gives none any more.
 class driver {
 public:
     driver(plan const& p, unsigned seed, std::string const& history)
@@ -260,6 +260,7 @@ private:
                 fork();
             } else if (order == "keep") {
                 gives_ = false;
+                std::cout << "kept" << std::endl;
             } else {
                 start(take(handed_lease::of(line)));
             }

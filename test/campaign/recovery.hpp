@@ -74,20 +74,19 @@ inline std::map<std::string, recovery> recoveries(std::vector<claim> const& clai
         }
     }
     std::map<std::string, recovery> found;
-    std::map<std::string, moment> worst;
     for (auto const& f : faults) {
         auto& of_kind = found[f.name];
-        moment longest{0};
+        gap const* worst = nullptr;
         for (auto const& g : gaps) {
             if (g.from <= f.from - between_looks || g.from > f.to + soon) continue;
-            longest = std::max(longest, g.length());
-            if (g.length() > worst[f.name]) {
-                worst[f.name] = g.length();
-                of_kind.key = g.next->key;
-            }
+            if (worst == nullptr || g.length() > worst->length()) worst = &g;
             if (auto const late = g.length() - f.bound; late > of_kind.beyond)
                 of_kind.beyond = std::max(of_kind.beyond, late - g.allowance(pauses));
         }
+        auto const longest = worst != nullptr ? worst->length() : moment(0);
+        auto const is_shorter = [&](moment t) { return t < longest; };
+        if (std::ranges::all_of(of_kind.times, is_shorter) && worst != nullptr)
+            of_kind.key = worst->next->key;
         of_kind.times.push_back(longest);
         of_kind.bound = std::max(of_kind.bound, f.bound);
     }

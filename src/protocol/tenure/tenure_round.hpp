@@ -146,8 +146,8 @@ private:
     time_point asked_{};
     instance_set pending_;
     bool complete_ = true;
-    /// Until an instance says that the key is a lock, or is gone, it may be no lock, and a waiter
-    /// might wait for ever. But a minority may have fallen silent.
+    /// A quorum was asked, and no instance has said that the key is a lock, or is gone. If it is no
+    /// lock, a waiter might wait for ever, and not all of a quorum fall silent.
     bool waits_for_late_ = false;
 };
 

@@ -133,15 +133,13 @@ protected:
         me.head = head.arrived;
         me.tries = same ? me.tries + 1 : 0;
         // Each process may try several times to find the holder, and once after each pause of a
-        // backoff. While a dead holder has other instances than the arbiter, a crowd wakes each
-        // other there, as often as between_tries() lets it.
-        auto const length = now() - period_since_;
-        auto most =
-            60 + 2 * static_cast<std::int64_t>(clients_.size()) + 5 * length / retry_.count();
-        if (is_crowd()) most += duration(length) / protocol::waiting_rules::between_tries(~0U);
-        seen_.most_tries =
-            std::max(seen_.most_tries, static_cast<double>(me.tries) / static_cast<double>(most));
-        if (static_cast<std::int64_t>(me.tries) > most) {
+        // backoff. While a dead holder has other instances than the arbiter, processes wake each
+        // other there. In 240,000 schedules a crowd made 2.3 times as many tries as allowed else.
+        auto const several = 50 + 2 * static_cast<std::int64_t>(clients_.size()) +
+                             4 * (now() - period_since_) / retry_.count();
+        auto const most = static_cast<double>(several) * (is_crowd() ? 2.5 : 1.05);
+        seen_.most_tries = std::max(seen_.most_tries, static_cast<double>(me.tries) / most);
+        if (static_cast<double>(me.tries) > most) {
             fail("storm", std::to_string(me.tries) +
                               " tries of one process for one waiter while nothing changes, since " +
                               std::to_string(period_since_ / 1'000) + " us");
@@ -275,11 +273,11 @@ protected:
         if (!measured_ || leases_measured_ < 100) return;
         ++seen_.measured;
         // In each turn all P processes ask the arbiter (SET, CACHING, PTTL). The winner asks the
-        // other instances, and releases the key on all N: 3 P + 2 N - 1 commands. Chance has added
-        // 22 % to it in 80,000 schedules, and 71 % for a crowd.
+        // other instances, and releases the key on all N: 3 P + 2 N - 1 commands. Chance added 3 %
+        // to what is allowed in 240,000 schedules, and 73 % for a crowd.
         auto const most =
             static_cast<double>(std::max<std::size_t>(10, 2 * size()) + 3 * clients_.size()) *
-            (is_crowd() ? 2 : 1.25);
+            (is_crowd() ? 2 : 1.05);
         cost_ = static_cast<double>(commands_measured_) / static_cast<double>(leases_measured_);
         seen_.highest_cost = std::max(seen_.highest_cost, cost_ / most);
         if (cost_ > most && !untracked_) {
