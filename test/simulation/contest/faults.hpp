@@ -244,6 +244,7 @@ protected:
         at.listeners.clear();
         at.line.clear();
         at.registered.clear();
+        at.called.clear();
         for (unsigned p = 0; p < clients_.size(); ++p) {
             if (clients_[p].connections[i].up) push(p, i);
         }
