@@ -87,6 +87,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_stood_still_wakes_at_the_expiry_all_the_same
     BOOST_REQUIRE(next(10ms) == queue_effect::try_arbiter);
     q.try_begun(at(10ms), 1);
     q.refused(at(3s), 5s, true, retry, 0);
+    BOOST_TEST(!q.next(at(4s), all).track.empty()); // nothing else wakes it then
     BOOST_TEST((*q.wake() - at(10ms) < 5s + 10ms));
 }
 
