@@ -150,7 +150,7 @@ public:
             results.wrong(std::to_string(unexplained_losses) +
                           " leases were lost without a fault, and without a pause of the client");
         if (!drawing.empty()) picture(all, times_).write(drawing);
-        judge judges(with_pauses(context_.windows(), all.pauses), at(results.began()));
+        judge judges(context_.windows(), at(results.began()));
         auto const found = judges.findings(all.claims);
         for (auto const& each : found) results.wrong(each);
         two_holders_ = judges.overlaps() > 0;

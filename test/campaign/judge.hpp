@@ -189,18 +189,6 @@ private:
     std::uint64_t in_windows_ = 0;
 };
 
-/// A client that did not run cannot have noticed meanwhile what a window is about.
-inline std::vector<window> with_pauses(std::vector<window> windows,
-                                       std::vector<pause> const& pauses) {
-    for (auto& w : windows) {
-        moment longest{0};
-        for (auto const& p : pauses)
-            if (p.from < w.to && p.to > w.from) longest = std::max(longest, p.to - p.from);
-        w.to += longest;
-    }
-    return windows;
-}
-
 /// Leases that were lost although nothing had happened. A lease of 500 ms is extended after a third
 /// of that, so a client that stands still for longer than the rest loses it.
 inline std::size_t unexplained(std::vector<loss> const& lost, std::vector<pause> const& pauses) {

@@ -74,15 +74,6 @@ BOOST_AUTO_TEST_CASE(a_finding_has_its_time) {
     BOOST_TEST(found[0] == "two have the key k for 500 us, from 6 ms on");
 }
 
-BOOST_AUTO_TEST_CASE(a_window_lasts_longer_by_the_longest_pause_of_a_client) {
-    auto const end = [](std::vector<campaign::pause> const& pauses) {
-        return campaign::with_pauses({{10ms, 20ms}}, pauses).front().to;
-    };
-    BOOST_TEST((end({}) == 20ms));
-    BOOST_TEST((end({{0, 0ms, 9ms}, {1, 21ms, 40ms}}) == 20ms));
-    BOOST_TEST((end({{0, 8ms, 12ms}, {1, 18ms, 40ms}, {0, 19ms, 20ms}}) == 42ms));
-}
-
 BOOST_AUTO_TEST_CASE(two_holders_of_a_key_are_found) {
     for (auto const first : {exclusive, writing, reading, permit}) {
         for (auto const second : {exclusive, writing, reading, permit}) {
