@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -148,23 +149,43 @@ private:
         setting_fault(list, "server: no further clients", "maxclients", "1", "10000");
         setting_fault(list, "server: no key can be tracked", "tracking-table-max-keys", "1",
                       "1000000");
-        add(list, "server: keys are evicted", longest_setting + end_of_lease, [this] {
-            auto& s = any();
-            // G5: the policy has been set for a second before it harms.
+        // G5: the policy has been set for a second before it harms.
+        auto const evict = [this](server& s, runner const& in) {
             set_for_a_moment(s, {{"maxmemory-policy", "allkeys-random"}, {"maxmemory", "1"}},
-                             {{"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}}, true);
+                             {{"maxmemory", "0"}, {"maxmemory-policy", "noeviction"}}, in);
+        };
+        add(list, "server: keys are evicted", longest_setting + end_of_lease,
+            [this, evict] { evict(any(), [this](auto const& set) { context_.in_window(set); }); });
+        add(list, "server: keys are evicted late", longest_outage + longest_setting + end_of_lease,
+            [this, evict] {
+                auto& s = any();
+                evict(s, [&](auto const& set) { context_.in_window([&] { late(s, set); }); });
+            });
+        add(list, "server: databases are swapped late", longest_outage + end_of_lease, [this] {
+            auto& s = any();
+            context_.in_window([&] { late(s, [&] { ask(s, {"SWAPDB", "0", "1"}); }); });
         });
+    }
+    /// Runs what harms.
+    using runner = std::function<void(std::function<void()> const&)>;
+    static void at_once(std::function<void()> const& harm) { harm(); }
+    /// The server stands still at first, as one whose disk is busy, so it does this late.
+    void late(server& s, std::function<void()> const& harm) {
+        s.freeze();
+        auto harmed = std::async(std::launch::async, harm);
+        context_.last(longest_outage);
+        s.thaw();
+        harmed.get();
     }
     using settings = std::vector<std::pair<std::string, std::string>>;
     /// A server that does not take its usual settings again is restarted with them.
     void set_for_a_moment(server& s, settings const& values, settings const& usual,
-                          bool opens_window = false) {
+                          runner const& in = at_once) {
         try {
             redis_cli cli(s);
-            auto const set = [&] {
+            in([&] {
                 for (auto const& [option, value] : values) cli.config(option, value);
-            };
-            opens_window ? context_.in_window(set) : set();
+            });
             context_.pause(longest_setting);
             for (auto const& [option, value] : usual) cli.config(option, value);
         } catch (...) {
