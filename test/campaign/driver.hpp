@@ -152,13 +152,11 @@ private:
             }
         }
         if (p.kinds.contains("multi")) {
-            std::vector<std::vector<std::string>> const sets{
-                {"multi0", "multi1"}, {"multi2", "multi1"}, {"multi0", "multi2", "multi3"}};
-            for (auto const& keys : sets) {
+            for (auto const& keys : key_sets) {
                 all.push_back({locks_.make_multi_lock(keys, plain), 1});
                 all.push_back({locks_.make_multi_lock(keys, fenced), 1});
             }
-            all.push_back({locks_.make_lock("multi1", fenced), 1});
+            all.push_back({locks_.make_lock(key_with_lock, fenced), 1});
         }
         if (p.kinds.contains("read-write")) {
             for (auto const fences : {false, true}) {

@@ -19,6 +19,12 @@ inline constexpr std::chrono::milliseconds instance_timeout{500};
 /// Beyond a bound, and beyond the pauses of the machine: what the scheduler of a busy machine adds.
 inline constexpr std::chrono::milliseconds slack{400};
 
+/// One of those below has a lock of its own as well.
+inline std::string const key_with_lock = "multi1";
+/// Those of the locks on several keys.
+inline std::vector<std::vector<std::string>> const key_sets{
+    {"multi0", "multi1"}, {"multi2", "multi1"}, {"multi0", "multi2", "multi3"}};
+
 /// The parts of a text with commas between them.
 inline std::vector<std::string> words(std::string const& list, char separator = ',') {
     std::vector<std::string> all;

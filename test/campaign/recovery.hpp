@@ -20,22 +20,35 @@ struct recovery {
     std::vector<moment> times{}; ///< sorted, one at least
     milliseconds bound{0};       ///< see fault; the longest
     moment beyond{0};            ///< the most by which one of them exceeds its bound
-    std::string key{};           ///< with the worst time
+    std::string lock{};          ///< with the worst time
 
     moment worst() const { return times.back(); }
     std::string text() const {
         return "median " + in_ms(times[times.size() / 2]) + " ms, worst " + in_ms(worst()) + " ms" +
-               (key.empty() ? "" : " (" + key + ')') + ", bound " + in_ms(bound) + " ms";
+               (lock.empty() ? "" : " (" + lock + ')') + ", bound " + in_ms(bound) + " ms";
     }
 
 private:
     static std::string in_ms(moment t) { return std::to_string(t.count() / 1'000); }
 };
 
-/// For each kind of fault, the longest time for which a key had no holder that was seen, of those
-/// times that begin in the fault or soon after it. All clients want the keys of locks that
-/// exclude each other all the time, so that is how long a dead holder's lease and the servers kept
-/// them from it.
+/// The locks that need this key.
+inline std::vector<std::string> locks_of(std::string const& key) {
+    std::vector<std::string> all;
+    for (auto const& keys : key_sets) {
+        if (std::ranges::find(keys, key) == keys.end()) continue;
+        std::string name;
+        for (auto const& each : keys) name += name.empty() ? each : '+' + each;
+        all.push_back(name);
+    }
+    if (all.empty() || key == key_with_lock) all.push_back(key);
+    return all;
+}
+
+/// For each kind of fault, the longest time for which a lock had no holder that was seen, of those
+/// times that begin in the fault or soon after it. All clients want the locks that exclude each
+/// other all the time, so that is how long a dead holder's lease and the servers kept them from it.
+/// Of a lock on several keys, none has a holder then: else its clients may have to wait.
 ///
 /// Beyond the bound of the fault, a process that died in the line of a fair lock costs a
 /// reservation (doc/internals/waiting.md), and the next holder may not have run for a while.
@@ -45,13 +58,16 @@ inline std::map<std::string, recovery> recoveries(std::vector<claim> const& clai
     static constexpr moment reservation = 200ms;
     constexpr std::size_t often = 20;
     constexpr moment between_looks = 40ms; // of a holder at its lease
-    std::map<std::string, std::vector<claim const*>> by_key;
-    for (auto const& c : claims)
-        if (c.how == lock_access::exclusive) by_key[c.key].push_back(&c);
+    std::map<std::string, std::vector<claim const*>> by_lock;
+    for (auto const& c : claims) {
+        if (c.how != lock_access::exclusive) continue;
+        for (auto const& name : locks_of(c.key)) by_lock[name].push_back(&c);
+    }
     struct gap {
         moment from, to;
         claim const* next;
         bool fair;
+        std::string const* lock;
 
         moment length() const { return to - from; }
         moment allowance(std::vector<pause> const& pauses) const {
@@ -63,13 +79,13 @@ inline std::map<std::string, recovery> recoveries(std::vector<claim> const& clai
         }
     };
     std::vector<gap> gaps;
-    for (auto& [key, all] : by_key) {
+    for (auto& [name, all] : by_lock) {
         if (all.size() < often) continue;
         std::ranges::sort(all, {}, &claim::begins);
-        auto const fair = key.starts_with("fair") || key.starts_with(turns_prefix);
+        auto const fair = name.starts_with("fair") || name.starts_with(turns_prefix);
         auto ended = all.front()->ends;
         for (auto const* const c : all) {
-            if (c->begins > ended) gaps.push_back({ended, c->begins, c, fair});
+            if (c->begins > ended) gaps.push_back({ended, c->begins, c, fair, &name});
             ended = std::max(ended, c->ends);
         }
     }
@@ -86,7 +102,7 @@ inline std::map<std::string, recovery> recoveries(std::vector<claim> const& clai
         auto const longest = worst != nullptr ? worst->length() : moment(0);
         auto const is_shorter = [&](moment t) { return t < longest; };
         if (std::ranges::all_of(of_kind.times, is_shorter) && worst != nullptr)
-            of_kind.key = worst->next->key;
+            of_kind.lock = *worst->lock;
         of_kind.times.push_back(longest);
         of_kind.bound = std::max(of_kind.bound, f.bound);
     }

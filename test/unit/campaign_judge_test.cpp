@@ -280,6 +280,29 @@ BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
     BOOST_TEST(all.at("kill").text() == "median 100 ms, worst 1100 ms (too), bound 2000 ms");
 }
 
+// A client of a lock on several keys may have to wait as long as one of them has a holder.
+BOOST_AUTO_TEST_CASE(a_lock_on_several_keys_has_no_holder_if_none_of_them_has_one) {
+    std::vector<claim> claims;
+    auto const add = [&](std::string const& key, milliseconds from, milliseconds to) {
+        claims.push_back(held(exclusive, 0, 0));
+        claims.back().key = key;
+        claims.back().begins = from;
+        claims.back().ends = to;
+    };
+    for (int i = 0; i < 100; ++i)
+        add("multi" + std::to_string(i % 4), i * 100ms, i * 100ms + 100ms);
+    add("multi0", 9'800ms, 12s); // multi3 has no holder meanwhile
+    add("multi3", 12'100ms, 12'200ms);
+    auto const worst = [&] {
+        return campaign::recoveries(claims, {{"kill", 9'800ms, 12s, 1s}}, {}, 0ms)
+            .at("kill")
+            .text();
+    };
+    BOOST_TEST(worst() == "median 100 ms, worst 100 ms (multi0+multi2+multi3), bound 1000 ms");
+    add("multi1", 12'200ms, 12'300ms); // it has a lock of its own
+    BOOST_TEST(worst() == "median 2400 ms, worst 2400 ms (multi1), bound 1000 ms");
+}
+
 // The next holder was paused, or the key is that of a fair lock.
 BOOST_AUTO_TEST_CASE(pauses_and_lines_add_to_the_bound_of_a_time_without_a_holder) {
     auto const beyond = [](std::string const& key, std::vector<campaign::pause> const& pauses) {
