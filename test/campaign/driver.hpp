@@ -89,7 +89,7 @@ public:
     void run() {
         ::signal(SIGCHLD, SIG_IGN); // nobody waits for the child of a fork
         asio::co_spawn(context_, note_pauses(), asio::detached);
-        asio::co_spawn(context_, note_memory(), asio::detached);
+        asio::co_spawn(context_, note_usage(), asio::detached);
         for (std::size_t place = 0; place < tasks_.size(); ++place)
             for (unsigned i = 0; i < tasks_[place].coroutines; ++i)
                 start(tasks_[place].takes_turns ? take_turns(place) : work(place));
@@ -219,15 +219,18 @@ private:
         return std::chrono::ceil<milliseconds>(std::max(pause_, clock_type::now() - due_));
     }
 
-    /// Looks at the memory of this process now and then.
-    asio::awaitable<void> note_memory() {
+    /// Looks now and then at what this process uses.
+    asio::awaitable<void> note_usage() {
         asio::steady_timer timer(context_);
         while (!stopped_) {
             timer.expires_after(2s);
             co_await timer.async_wait(quietly);
             std::uint64_t size = 0, resident = 0;
             std::ifstream("/proc/self/statm") >> size >> resident;
-            history_.memory(resident * static_cast<std::uint64_t>(::getpagesize()) / 1'024);
+            std::int64_t ran = 0, waited = 0; // ns: the kernel's Documentation/scheduler
+            std::ifstream("/proc/self/schedstat") >> ran >> waited;
+            history_.uses(resident * static_cast<std::uint64_t>(::getpagesize()) / 1'024,
+                          milliseconds(ran / 1'000'000), milliseconds(waited / 1'000'000));
         }
     }
     /// The child keeps copies of all connections open for a while, and ends.

@@ -79,10 +79,13 @@ struct loss {
     moment seen;
 };
 
-/// The memory of a process.
-struct memory_look {
+/// A look at a process: its memory, and for how long it has used processors until then, or waited
+/// for one.
+struct usage_look {
     unsigned client = 0;
     std::uint64_t kilobytes = 0;
+    moment seen{};
+    milliseconds computed{0}, waited{0};
 };
 
 /// What all clients have written down.
@@ -94,9 +97,9 @@ struct history {
     std::vector<std::string> findings;
     std::uint64_t adopted = 0;
     std::vector<loss> lost;
-    std::vector<pause> pauses;       ///< of a process, of some length
-    std::vector<memory_look> memory; ///< of each process in the order of time
-    milliseconds computed{0};        ///< the time of processors that processes used to their end
+    std::vector<pause> pauses;     ///< of a process, of some length
+    std::vector<usage_look> usage; ///< of each process in the order of time
+    milliseconds computed{0};      ///< the time of processors that processes used to their end
 
     /// Of one process. The last line may be incomplete.
     void read(std::string const& file, unsigned client = 0) {
@@ -167,10 +170,14 @@ private:
             pauses.push_back({client, moment(until - time), moment(until)});
             break;
         }
-        case 'm':
-            words >> id;
-            memory.push_back({client, id});
+        case 'm': {
+            std::int64_t computed_for = 0, waited = 0;
+            words >> id >> time >> computed_for >> waited;
+            if (words)
+                usage.push_back(
+                    {client, id, moment(time), milliseconds(computed_for), milliseconds(waited)});
             break;
+        }
         case 'u':
             words >> time;
             computed += milliseconds(time);
@@ -225,7 +232,10 @@ public:
     void lost() { write('l', at(clock_type::now()).count()); }
     /// Until now.
     void paused(moment length) { write('p', length.count(), at(clock_type::now()).count()); }
-    void memory(std::uint64_t kilobytes) { write('m', kilobytes); }
+    /// At this moment.
+    void uses(std::uint64_t kilobytes, milliseconds computed, milliseconds waited) {
+        write('m', kilobytes, at(clock_type::now()).count(), computed.count(), waited.count());
+    }
     void computed(milliseconds time) { write('u', time.count()); }
 
 private:

@@ -203,7 +203,7 @@ inline std::size_t unexplained(std::vector<loss> const& lost, std::vector<pause>
 
 /// The clients do the same all the time. So the memory of a process that has looked at it often
 /// must not grow: the last third of the looks is held against the second.
-inline std::vector<std::string> memory_findings(std::vector<memory_look> const& looks) {
+inline std::vector<std::string> memory_findings(std::vector<usage_look> const& looks) {
     constexpr std::uint64_t most_growth_kb = 4'096;
     constexpr std::size_t enough = 12;
     std::map<unsigned, std::vector<std::uint64_t>> by_client;
@@ -217,6 +217,33 @@ inline std::vector<std::string> memory_findings(std::vector<memory_look> const& 
         if (after > before + most_growth_kb)
             found.push_back("the memory of a client has grown from " + std::to_string(before) +
                             " KiB to " + std::to_string(after));
+    }
+    return found;
+}
+
+/// A client needs a small part of a processor, so one that computes in nearly all the time in which
+/// it could goes round in a circle. On a busy machine it waits for the rest of the time.
+inline std::vector<std::string> processor_findings(std::vector<usage_look> const& looks) {
+    constexpr moment long_enough = 10s;
+    constexpr double most = 0.8;
+    std::map<unsigned, std::vector<usage_look>> by_client;
+    for (auto const& each : looks) by_client[each.client].push_back(each);
+    std::vector<std::string> found;
+    for (auto const& [client, all] : by_client) {
+        auto before = all.begin();
+        for (auto const& now : all) {
+            auto const is_later = [&](auto const& l) { return now.seen - l.seen < long_enough; };
+            auto const next = std::find_if(before, all.end(), is_later);
+            if (next == all.begin()) continue;
+            before = std::prev(next);
+            using seconds = std::chrono::duration<double>;
+            auto const computed = seconds(now.computed - before->computed);
+            auto const possible = seconds(now.seen - before->seen - (now.waited - before->waited));
+            if (computed <= most * possible) continue;
+            found.push_back("a client has computed for " + std::to_string(computed.count()) +
+                            " of " + std::to_string(possible.count()) + " s");
+            break;
+        }
     }
     return found;
 }

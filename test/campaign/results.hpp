@@ -76,7 +76,7 @@ private:
     }
     static std::uint64_t most_memory_kb(history const& h) {
         std::uint64_t most = 0;
-        for (auto const& m : h.memory) most = std::max(most, m.kilobytes);
+        for (auto const& m : h.usage) most = std::max(most, m.kilobytes);
         return most;
     }
     void print(std::string_view text) const {

@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(processes_out_of_turn_are_found) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_that_grows_is_found) {
-    std::vector<campaign::memory_look> looks;
+    std::vector<campaign::usage_look> looks;
     for (unsigned i = 0; i < 30; ++i) looks.push_back({0, 20'000 + i});
     for (unsigned i = 0; i < 11; ++i) looks.push_back({2, 1'000 * i}); // too short a life
     BOOST_TEST(campaign::memory_findings(looks).empty());
@@ -232,6 +232,29 @@ BOOST_AUTO_TEST_CASE(memory_that_grows_is_found) {
     BOOST_TEST(campaign::memory_findings(looks) ==
                    findings{"the memory of a client has grown from 31400 KiB to 37400"},
                boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_computes_all_the_time_is_found) {
+    auto const found = [](int from, int to, milliseconds waits = 0ms) {
+        std::vector<campaign::usage_look> looks;
+        milliseconds computed{0};
+        for (int i = 0; i < 30; ++i) {
+            looks.push_back({1, 1'000, i * 2s, computed, i * waits});
+            looks.push_back({2, 1'000, i * 2s, i * 1'500ms}); // much, and not all
+            computed += i >= from && i < to ? 2'000ms - waits : 0ms;
+        }
+        return campaign::processor_findings(looks);
+    };
+    BOOST_TEST(found(0, 0).empty());
+    BOOST_TEST(found(3, 7).empty());
+    for (auto const from : {0, 12, 24}) {
+        auto const all = found(from, from + 5);
+        BOOST_REQUIRE(all.size() == 1U);
+        BOOST_TEST(all.front().starts_with("a client has computed for 10.0"));
+    }
+    BOOST_TEST(found(0, 0, 1'900ms).empty());
+    BOOST_TEST(found(3, 9, 1'800ms).size() == 1U); // on a busy machine
+    BOOST_TEST(campaign::processor_findings({}).empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_without_a_pause_of_its_client_is_found) {
@@ -357,7 +380,7 @@ BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
 BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
     auto const h =
         read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl 500\n"
-             "p 40000 70000\np 20000 90000\nm 4096\nm 4000\nu 30\nu 5\n");
+             "p 40000 70000\np 20000 90000\nm 4096 100 7 3\nm 4000 2000100 9 4\nu 30\nu 5\n");
     BOOST_TEST(h.calls.at("release").calls == 2U);
     BOOST_TEST((h.calls.at("release").longest == 30ms));
     BOOST_TEST(h.outcomes.at("the lease was lost") == 1U);
@@ -367,8 +390,11 @@ BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
     BOOST_REQUIRE(h.pauses.size() == 2U);
     BOOST_TEST((h.pauses[0].from == 30ms));
     BOOST_TEST((h.pauses[0].to == 70ms));
-    BOOST_REQUIRE(h.memory.size() == 2U);
-    BOOST_TEST(h.memory[1].kilobytes == 4000U);
+    BOOST_REQUIRE(h.usage.size() == 2U);
+    BOOST_TEST(h.usage[1].kilobytes == 4000U);
+    BOOST_TEST((h.usage[1].seen == moment(2'000'100)));
+    BOOST_TEST((h.usage[1].computed == 9ms));
+    BOOST_TEST((h.usage[1].waited == 4ms));
     BOOST_TEST((h.computed == 35ms));
 }
 
