@@ -263,7 +263,8 @@ public:
         switch (a.verdict) {
         case verdict::yes:
             check(connection_->connected());
-            if (sent != command::inspect) ++yes_;
+            // The reply to a question may be anything but an error.
+            if (!protocol::only_reads(sent)) ++yes_;
             break;
         case verdict::no:
         case verdict::other:
