@@ -156,7 +156,7 @@ private:
                 all.push_back({locks_.make_multi_lock(keys, plain), 1});
                 all.push_back({locks_.make_multi_lock(keys, fenced), 1});
             }
-            all.push_back({locks_.make_lock(key_with_lock, fenced), 1});
+            all.push_back({locks_.make_lock(key_with_own_lock, fenced), 1});
         }
         if (p.kinds.contains("read-write")) {
             for (auto const fences : {false, true}) {
@@ -219,6 +219,13 @@ private:
         return std::chrono::ceil<milliseconds>(std::max(pause_, clock_type::now() - due_));
     }
 
+    /// For how long this process has used processors.
+    static milliseconds computed() {
+        rusage used{};
+        ::getrusage(RUSAGE_SELF, &used);
+        return milliseconds((used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1'000 +
+                            (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1'000);
+    }
     /// Looks now and then at what this process uses.
     asio::awaitable<void> note_usage() {
         asio::steady_timer timer(context_);
@@ -227,10 +234,11 @@ private:
             co_await timer.async_wait(quietly);
             std::uint64_t size = 0, resident = 0;
             std::ifstream("/proc/self/statm") >> size >> resident;
-            std::int64_t ran = 0, waited = 0; // ns: the kernel's Documentation/scheduler
+            // In ns; both stay 0 where the kernel does not tell: its Documentation/scheduler.
+            std::int64_t ran = 0, waited = 0;
             std::ifstream("/proc/self/schedstat") >> ran >> waited;
             history_.uses(resident * static_cast<std::uint64_t>(::getpagesize()) / 1'024,
-                          milliseconds(ran / 1'000'000), milliseconds(waited / 1'000'000));
+                          computed(), milliseconds(waited / 1'000'000));
         }
     }
     /// The child keeps copies of all connections open for a while, and ends.
@@ -287,10 +295,7 @@ private:
         auto const shuts_down = clock_type::now();
         co_await locks_.shutdown(quietly);
         note_call("shutdown", shuts_down, instance_timeout * 4);
-        rusage used{};
-        ::getrusage(RUSAGE_SELF, &used);
-        history_.computed(milliseconds((used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1'000 +
-                                       (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1'000));
+        history_.computed(computed());
         stopped_ = true;
     }
 

@@ -240,8 +240,9 @@ inline std::vector<std::string> processor_findings(std::vector<usage_look> const
             auto const computed = seconds(now.computed - before->computed);
             auto const possible = seconds(now.seen - before->seen - (now.waited - before->waited));
             if (computed <= most * possible) continue;
-            found.push_back("a client has computed for " + std::to_string(computed.count()) +
-                            " of " + std::to_string(possible.count()) + " s");
+            found.push_back("the client " + std::to_string(client) + " has computed for " +
+                            std::to_string(computed.count()) + " of the " +
+                            std::to_string(possible.count()) + " s in which it could");
             break;
         }
     }

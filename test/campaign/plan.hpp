@@ -20,7 +20,7 @@ inline constexpr std::chrono::milliseconds instance_timeout{500};
 inline constexpr std::chrono::milliseconds slack{400};
 
 /// One of those below has a lock of its own as well.
-inline std::string const key_with_lock = "multi1";
+inline std::string const key_with_own_lock = "multi1";
 /// Those of the locks on several keys.
 inline std::vector<std::vector<std::string>> const key_sets{
     {"multi0", "multi1"}, {"multi2", "multi1"}, {"multi0", "multi2", "multi3"}};

@@ -41,7 +41,7 @@ inline std::vector<std::string> locks_of(std::string const& key) {
         for (auto const& each : keys) name += name.empty() ? each : '+' + each;
         all.push_back(name);
     }
-    if (all.empty() || key == key_with_lock) all.push_back(key);
+    if (all.empty() || key == key_with_own_lock) all.push_back(key);
     return all;
 }
 

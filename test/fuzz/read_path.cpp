@@ -205,6 +205,7 @@ class conversation final : public instance_owner {
 public:
     explicit conversation(std::string_view input)
         : input_(input) {
+        steady_time = {}; // an input must do the same each time
         auto const options = byte();
         for (std::size_t i = 0; i < all_keys; ++i) {
             questions_[i].ask(*this, i);

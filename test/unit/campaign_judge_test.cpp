@@ -42,6 +42,15 @@ claim held(lock_access how, int from, int to, std::uint64_t fence = 0, unsigned 
             .ends = moment(to)};
 }
 
+/// By one process.
+claim held_on(std::string const& key, milliseconds from, milliseconds to) {
+    auto c = held(exclusive, 0, 0);
+    c.key = key;
+    c.begins = from;
+    c.ends = to;
+    return c;
+}
+
 findings of(std::vector<claim> const& all) {
     return judge().findings(all);
 }
@@ -250,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_computes_all_the_time_is_found) {
     for (auto const from : {0, 12, 24}) {
         auto const all = found(from, from + 5);
         BOOST_REQUIRE(all.size() == 1U);
-        BOOST_TEST(all.front().starts_with("a client has computed for 10.0"));
+        BOOST_TEST(all.front().starts_with("the client 1 has computed for 10.0"));
     }
     BOOST_TEST(found(0, 0, 1'900ms).empty());
     BOOST_TEST(found(3, 9, 1'800ms).size() == 1U); // on a busy machine
@@ -275,10 +284,7 @@ BOOST_AUTO_TEST_CASE(a_loss_without_a_pause_of_its_client_is_found) {
 BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
     std::vector<claim> claims;
     auto const add = [&](std::string const& key, milliseconds from, milliseconds to) {
-        claims.push_back(held(exclusive, 0, 0));
-        claims.back().key = key;
-        claims.back().begins = from;
-        claims.back().ends = to;
+        claims.push_back(held_on(key, from, to));
     };
     for (int i = 0; i < 20; ++i) {
         add("often", i * 1s, i * 1s + 950ms);
@@ -307,10 +313,7 @@ BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
 BOOST_AUTO_TEST_CASE(a_lock_on_several_keys_has_no_holder_if_none_of_them_has_one) {
     std::vector<claim> claims;
     auto const add = [&](std::string const& key, milliseconds from, milliseconds to) {
-        claims.push_back(held(exclusive, 0, 0));
-        claims.back().key = key;
-        claims.back().begins = from;
-        claims.back().ends = to;
+        claims.push_back(held_on(key, from, to));
     };
     for (int i = 0; i < 100; ++i)
         add("multi" + std::to_string(i % 4), i * 100ms, i * 100ms + 100ms);
@@ -331,11 +334,9 @@ BOOST_AUTO_TEST_CASE(pauses_and_lines_add_to_the_bound_of_a_time_without_a_holde
     auto const beyond = [](std::string const& key, std::vector<campaign::pause> const& pauses) {
         std::vector<claim> claims;
         for (int i = 0; i < 21; ++i) {
-            claims.push_back(held(exclusive, 0, 0));
-            claims.back().key = key;
+            auto const begins = i < 20 ? i * 10ms : 5'000ms;
+            claims.push_back(held_on(key, begins, begins + 10ms));
             claims.back().client = i < 20 ? 1 : 2;
-            claims.back().begins = i < 20 ? i * 10ms : 5'000ms;
-            claims.back().ends = claims.back().begins + 10ms;
         }
         return campaign::recoveries(claims, {{"kill", 195ms, 200ms, 4'000ms}}, pauses, 0ms)
             .at("kill")
