@@ -206,6 +206,7 @@ holdfast_test(integration LIBRARIES holdfast_boost_json holdfast_testing_objects
     integration/section_limits_test.cpp
     integration/section_steps_test.cpp
     integration/sentinel_groups_test.cpp
+    integration/set_adoptions_test.cpp
     integration/set_scripts_test.cpp
     integration/setups_test.cpp
     integration/shared_library_test.cpp

@@ -158,6 +158,7 @@ public:
         out_of_turn_ = in_turn.disorderly();
         for (auto const& each : in_turn.out) results.say(each);
         if (out_of_turn_ && p.judges_times) results.wrong("a fair lock is not fair");
+        for (auto const& each : refusals(all.refused, disturbed(all.pauses))) results.wrong(each);
         for (auto const& each : memory_findings(all.usage)) results.wrong(each);
         for (auto const& each : processor_findings(all.usage)) results.wrong(each);
         std::cout << "longest time without a fault: " << longest_calm_.count() << " ms\n"

@@ -375,8 +375,10 @@ private:
         auto const& on = tasks_.at(from.place).on;
         auto const began = clock_type::now();
         auto adopted = co_await locks_.adopt(on, from.token, quietly);
-        note_call("adopt", began, 2 * instance_timeout, std::get<0>(adopted));
-        if (std::get<0>(adopted)) co_return;
+        auto const e = std::get<0>(adopted);
+        note_call("adopt", began, 2 * instance_timeout, e);
+        if (e == errc::contended || e == errc::lease_lost) history_.refused(began, e);
+        if (e) co_return;
         auto used =
             use(from.place, std::move(std::get<1>(adopted)), {.asked = began, .adopted = true});
         co_await std::move(used);

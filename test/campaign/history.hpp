@@ -79,6 +79,13 @@ struct loss {
     moment seen;
 };
 
+/// The lease of another process could not be adopted: somebody has the lock, or it is lost.
+struct refusal {
+    unsigned client = 0;
+    moment asked, told;
+    std::string how;
+};
+
 /// A look at a process: its memory, and for how long it has used processors until then, or waited
 /// for one.
 struct usage_look {
@@ -96,6 +103,7 @@ struct history {
     std::map<std::string, std::uint64_t> outcomes; ///< of those that failed
     std::vector<std::string> findings;
     std::uint64_t adopted = 0;
+    std::vector<refusal> refused;
     std::vector<loss> lost;
     std::vector<pause> pauses;     ///< of a process, of some length
     std::vector<usage_look> usage; ///< of each process in the order of time
@@ -164,6 +172,17 @@ private:
             words >> time;
             lost.push_back({client, moment(time)});
             break;
+        case 'a': {
+            refusal r;
+            r.client = client;
+            std::int64_t told = 0;
+            words >> time >> told;
+            std::getline(words >> std::ws, r.how);
+            r.asked = moment(time);
+            r.told = moment(told);
+            if (words) refused.push_back(r);
+            break;
+        }
         case 'p': {
             std::int64_t until = 0;
             words >> time >> until;
@@ -230,6 +249,10 @@ public:
     }
     void wrong(std::string_view text) { write('w', text); }
     void lost() { write('l', at(clock_type::now()).count()); }
+    /// Of an adoption, until now.
+    void refused(clock_type::time_point asked, error const& e) {
+        write('a', at(asked).count(), at(clock_type::now()).count(), e.code().message());
+    }
     /// Until now.
     void paused(moment length) { write('p', length.count(), at(clock_type::now()).count()); }
     /// At this moment.

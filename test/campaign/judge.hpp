@@ -201,6 +201,23 @@ inline std::size_t unexplained(std::vector<loss> const& lost, std::vector<pause>
     }));
 }
 
+/// A lease that is given to another process has most of its ttl left. So it can be adopted,
+/// whatever else the client wants, but in these windows and soon after.
+inline std::vector<std::string> refusals(std::vector<refusal> const& all,
+                                         std::vector<window> const& disturbed) {
+    constexpr moment soon = 1s;
+    std::vector<std::string> found;
+    for (auto const& r : all) {
+        if (std::ranges::any_of(disturbed, [&](window const& w) {
+                return w.from <= r.told && r.asked <= w.to + soon;
+            }))
+            continue;
+        found.push_back("client " + std::to_string(r.client) +
+                        " could not adopt a lease, and there was no fault: " + r.how);
+    }
+    return found;
+}
+
 /// The clients do the same all the time. So the memory of a process that has looked at it often
 /// must not grow: the last third of the looks is held against the second.
 inline std::vector<std::string> memory_findings(std::vector<usage_look> const& looks) {

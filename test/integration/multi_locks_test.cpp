@@ -662,30 +662,6 @@ BOOST_AUTO_TEST_CASE(a_set_has_one_fence_that_counts_for_each_of_its_keys) {
     BOOST_TEST(again.fence() > last);
 }
 
-BOOST_AUTO_TEST_CASE(a_lease_on_several_keys_is_adopted_whole) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    auto first = hold_all(one, {"a", "b"}, {.ttl = 60s, .fencing = true});
-    auto const token = first.token();
-    auto const fence = first.fence();
-    first.detach();
-    auto done = false;
-    error failed;
-    lease second;
-    two.locks.adopt(multi(two, {"a", "b"}), token, [&](error e, lease l) {
-        failed = std::move(e);
-        second = std::move(l);
-        done = true;
-    });
-    BOOST_REQUIRE(two.until([&] { return done; }));
-    BOOST_REQUIRE_MESSAGE(!failed, failed.what());
-    BOOST_TEST(second.fence() == fence);
-    BOOST_TEST(two.releases(second));
-    BOOST_TEST(two.sees(servers, "a", false));
-    BOOST_TEST(two.sees(servers, "b", false));
-}
-
 BOOST_AUTO_TEST_CASE(any_range_of_keys_makes_a_lock) {
     fleet servers(1);
     test_client client(servers);

@@ -22,6 +22,7 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -106,7 +107,7 @@ private:
 
     struct acquire : protocol::waiter, protocol::key_turn {
         unsigned order = 0;
-        bool is_set = false, waits = true, has = false;
+        bool is_set = false, adopting = false, waits = true, has = false;
         std::vector<unsigned> wants;
         std::unique_ptr<protocol::key_place[]> places;
     };
@@ -128,13 +129,17 @@ private:
         for (unsigned k = 0; k < keys; ++k)
             if (one_in(2)) a.wants.push_back(k);
         if (a.wants.empty() || !a.is_set) a.wants = {static_cast<unsigned>(below(keys))};
-        write_story(a.order, a.is_set ? " wants a set" : " wants one");
+        a.adopting = a.is_set && one_in(6) && !others_have(a);
+        write_story(a.order, a.adopting ? " adopts" : a.is_set ? " wants a set" : " wants one");
         if (a.is_set) {
             a.places = std::make_unique<protocol::key_place[]>(a.wants.size());
-            a.enter(
-                {a.places.get(), a.wants.size()},
-                [&](std::size_t n) -> protocol::key_line& { return lines_[a.wants[n]]; },
-                [&](protocol::key_line& l) { return in_use(key_of(l)); });
+            auto const line = [&](std::size_t n) -> protocol::key_line& {
+                return lines_[a.wants[n]];
+            };
+            auto const used = [&](protocol::key_line& l) { return in_use(key_of(l)); };
+            std::span<protocol::key_place> const places{a.places.get(), a.wants.size()};
+            a.adopting ? a.overtake(places, line, used, [](protocol::key_turn&) {})
+                       : a.enter(places, line, used);
         } else if (auto& l = lines_[a.wants.front()]; !l.empty()) {
             l.wait_behind(a);
         } else {
@@ -160,12 +165,25 @@ private:
         for (unsigned k = 0; k < keys; ++k) {
             if (has_[k] != nullptr || queued_[k].empty()) continue;
             auto& a = static_cast<acquire&>(queued_[k].front());
+            if (adopts_and_has(k)) continue; // the instances refuse
             queued_[k].pop_front();
             has_[k] = &a;
             grant(a);
         }
         for (auto const& a : all_)
-            if (a->is_set && a->waits && a->first_everywhere()) grant(*a);
+            if (a->is_set && a->waits && a->first_everywhere() && !(a->adopting && others_have(*a)))
+                grant(*a);
+    }
+    bool others_have(acquire const& a) const {
+        return std::any_of(all_.begin(), all_.end(), [&](auto const& other) {
+            return other->has && setting::share_a_key(a.wants, other->wants);
+        });
+    }
+    bool adopts_and_has(unsigned k) const {
+        return std::any_of(all_.begin(), all_.end(), [&](auto const& other) {
+            return other->adopting && other->has &&
+                   std::binary_search(other->wants.begin(), other->wants.end(), k);
+        });
     }
     void grant(acquire& a) {
         a.waits = false;
@@ -175,7 +193,8 @@ private:
             auto const shares = setting::share_a_key(a.wants, other->wants);
             if (other.get() == &a || !shares) continue;
             if (other->has) fail("M1", "two have one key");
-            if (other->waits && other->order < a.order)
+            auto const overtaken = a.adopting || other->adopting;
+            if (!overtaken && other->waits && other->order < a.order)
                 fail("FIFO",
                      std::to_string(a.order) + " goes before " + std::to_string(other->order));
         }
@@ -201,7 +220,7 @@ private:
         std::set<unsigned> used;
         for (std::size_t n = 0; n < a.wants.size(); ++n) {
             auto const& l = lines_[a.wants[n]];
-            if (&l.front() == &a.places[n] && !a.places[n].ready) used.insert(a.wants[n]);
+            if (&l.front() == &a.places[n] && !a.places[n].free) used.insert(a.wants[n]);
         }
         a.key_turn::leave([](protocol::key_line&) {}, [](protocol::key_turn&) {});
         if (!leaves_use_alone_) return;
@@ -254,7 +273,10 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   << seen.remnants << ", suspects " << seen.suspects << ", expiries "
                   << seen.expiries << ", early ones " << seen.early_expiries << ", folded "
                   << seen.folded << ", late " << seen.late << ", inspections " << seen.inspections
-                  << ", overslept " << seen.overslept);
+                  << ", overslept " << seen.overslept << ", left " << seen.left << ", adopted "
+                  << seen.adopted << ": sets " << seen.sets_adopted << ", not adopted "
+                  << seen.not_adopted << ", overtaken " << seen.overtaken << ", stood aside "
+                  << seen.stood_aside);
     all_happened({seen.sets,
                   seen.singles,
                   seen.foreign,
@@ -298,7 +320,13 @@ BOOST_AUTO_TEST_CASE(every_schedule_keeps_every_promise) {
                   seen.early_expiries,
                   seen.folded,
                   seen.late,
-                  seen.inspections});
+                  seen.inspections,
+                  seen.left,
+                  seen.adopted,
+                  seen.sets_adopted,
+                  seen.not_adopted,
+                  seen.overtaken,
+                  seen.stood_aside});
 }
 
 //
@@ -384,6 +412,10 @@ BOOST_AUTO_TEST_CASE(a_queue_that_looks_at_its_place_only_once_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(a_key_that_comes_after_another_was_lost_is_refuted) {
     refute(&set_parts::calls_off, "in order", faults::ordinary, 5'250);
+}
+
+BOOST_AUTO_TEST_CASE(an_adoption_behind_those_that_wait_is_refuted) {
+    refute(&set_parts::overtakes, "A1", faults::none);
 }
 
 BOOST_AUTO_TEST_CASE(a_try_that_would_take_the_keys_in_order_is_refuted) {

@@ -280,6 +280,19 @@ BOOST_AUTO_TEST_CASE(a_loss_without_a_pause_of_its_client_is_found) {
     BOOST_TEST(unexplained(1, 5'100ms, 5'500ms) == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(an_adoption_that_is_refused_without_a_fault_is_found) {
+    auto const refused = [](moment asked, moment told) {
+        return campaign::refusals({{1, asked, told, "the lock is held"}}, {{5s, 6s}});
+    };
+    BOOST_TEST(refused(4'000ms, 4'999ms).size() == 1U);
+    BOOST_TEST(refused(4'000ms, 5'000ms).empty());
+    BOOST_TEST(refused(5'500ms, 5'501ms).empty());
+    BOOST_TEST(refused(7'000ms, 7'001ms).empty());
+    BOOST_REQUIRE(refused(7'001ms, 7'002ms).size() == 1U);
+    BOOST_TEST(refused(7'001ms, 7'002ms).front() ==
+               "client 1 could not adopt a lease, and there was no fault: the lock is held");
+}
+
 // Keys that are seldom taken count for nothing.
 BOOST_AUTO_TEST_CASE(the_time_without_a_holder_because_of_a_fault_is_told) {
     std::vector<claim> claims;
@@ -381,13 +394,18 @@ BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
 BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
     auto const h =
         read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl 500\n"
-             "p 40000 70000\np 20000 90000\nm 4096 100 7 3\nm 4000 2000100 9 4\nu 30\nu 5\n");
+             "a 7 9 the lock is held\np 40000 70000\np 20000 90000\nm 4096 100 7 3\nm 4000 2000100 "
+             "9 4\nu 30\nu 5\n");
     BOOST_TEST(h.calls.at("release").calls == 2U);
     BOOST_TEST((h.calls.at("release").longest == 30ms));
     BOOST_TEST(h.outcomes.at("the lease was lost") == 1U);
     BOOST_TEST(h.findings == findings{"something is wrong"}, boost::test_tools::per_element());
     BOOST_REQUIRE(h.lost.size() == 1U);
     BOOST_TEST((h.lost[0].seen == moment(500)));
+    BOOST_REQUIRE(h.refused.size() == 1U);
+    BOOST_TEST((h.refused[0].asked == moment(7)));
+    BOOST_TEST((h.refused[0].told == moment(9)));
+    BOOST_TEST(h.refused[0].how == "the lock is held");
     BOOST_REQUIRE(h.pauses.size() == 2U);
     BOOST_TEST((h.pauses[0].from == 30ms));
     BOOST_TEST((h.pauses[0].to == 70ms));

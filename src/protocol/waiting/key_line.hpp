@@ -14,6 +14,10 @@
 // (wait_queue.hpp). So a key that only locks on one key want has no line. While its queue is in
 // use, or acquires are called, the first place must wait.
 //
+// The adoption of a lease on several keys overtakes: it stands before all that wait, and nobody is
+// before it, also if a queue is in use. As it proves that nobody else can have the keys, the others
+// could only be refused.
+//
 // The lines decide the order in this process. Safety rests on the instances alone.
 #ifndef HOLDFAST_PROTOCOL_KEY_LINE_HPP
 #define HOLDFAST_PROTOCOL_KEY_LINE_HPP
@@ -22,6 +26,7 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <iterator>
@@ -41,7 +46,8 @@ using place_hook =
 struct key_place : place_hook {
     key_line* line = nullptr;
     key_turn* turn = nullptr;
-    bool ready = false;   ///< first in line, and the queue of the key is not in use
+    bool ready = false;   ///< nobody is before it
+    bool free = false;    ///< no acquire that is not in the line is before it, or was
     waiter_list behind{}; ///< acquires of this key alone
 };
 
@@ -104,8 +110,32 @@ public:
             p.line = &line(i++);
             p.turn = this;
             p.line->places_.push_back(p);
-            if (&p.line->front() == &p && !p.line->has_called() && !in_use(*p.line))
-                become_ready(p);
+            p.free = &p.line->front() == &p && !p.line->has_called() && !in_use(*p.line);
+            if (p.free) become_ready(p);
+        }
+    }
+    /// Joins them before all that wait, but for others that have overtaken, and is first
+    /// everywhere. No lease of this process has one of the keys. `overtaken(turn)`: that turn was
+    /// first everywhere.
+    template <class Line, class InUse, class Overtaken>
+    void overtake(std::span<key_place> places, Line&& line, InUse&& in_use, Overtaken&& overtaken) {
+        places_ = places;
+        overtakes_ = true;
+        std::size_t i = 0;
+        for (auto& p : places_) {
+            p.line = &line(i++);
+            p.turn = this;
+            auto& all = p.line->places_;
+            auto const next = std::find_if(all.begin(), all.end(), [](key_place const& other) {
+                return !other.turn->overtakes_;
+            });
+            p.free = next == all.begin() && !p.line->has_called() && !in_use(*p.line);
+            if (next != all.end() && std::exchange(next->ready, false)) {
+                auto& turn = *next->turn;
+                if (turn.ready_-- == turn.places_.size()) overtaken(turn);
+            }
+            all.insert(next, p);
+            become_ready(p);
         }
     }
     bool entered() const { return !places_.empty(); }
@@ -116,8 +146,10 @@ public:
     /// The queue of the key of this line is not in use any more, and no acquire is about to join
     /// it. Returns the turn that is first everywhere since, or null.
     static key_turn* freed(key_line& l) {
-        if (!l.has_places() || l.has_called() || l.front().ready) return nullptr;
+        if (!l.has_places() || l.has_called()) return nullptr;
         auto& first = l.places_.front();
+        first.free = true;
+        if (first.ready) return nullptr;
         become_ready(first);
         return first.turn->first_everywhere() ? first.turn : nullptr;
     }
@@ -137,8 +169,8 @@ public:
             all.erase(at);
             if (!first) continue;
             if (some) called(line);
-            // A place that was not ready had an acquire before it that is not in the line.
-            if (!p.ready) continue;
+            // What is before the next place is not in the line.
+            if (!p.free && (all.empty() || !all.front().free)) continue;
             if (auto* const next = freed(line)) ready(*next);
         }
         ready_ = 0;
@@ -153,6 +185,7 @@ public:
             auto const behind = std::next(all.iterator_to(places_[i]));
             if (behind == all.end() || behind->turn != &next || !places_[i].behind.empty())
                 return false;
+            if (!places_[i].free && !behind->free) return false;
         }
         return true;
     }
@@ -170,6 +203,7 @@ private:
 
     std::span<key_place> places_;
     std::size_t ready_ = 0;
+    bool overtakes_ = false;
 };
 
 } // namespace holdfast::protocol

@@ -238,6 +238,7 @@ private:
 
     // Locks on several keys: acquirer_sets.cpp
     void start_set(operation&);
+    bool has_key_of(detail::lock_state const&) const;
     bool waits_in_line(operation&);
     active_tenure* tenure_of_set(std::string_view key) const;
     active_queue* queue_of_set(std::string_view key) const;
@@ -250,6 +251,7 @@ private:
     void give_up_set(operation&) noexcept;
     void freed(std::string_view key) noexcept;
     void join_after_sets(key_lines::line&);
+    void stand_aside(set_turn&);
     void stop_taking(set_turn&);
     void proceed(set_turn&);
     void take_next_key(set_turn&);

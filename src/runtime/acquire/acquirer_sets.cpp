@@ -32,7 +32,14 @@ void acquirer::start_set(operation& op) {
     auto& turn = *made;
     turns_.push_back(turn);
     call.extras = std::move(made);
-    lines_.enter(turn, lock, [this](std::string_view key) { return in_use(key); });
+    auto const in_use = [this](std::string_view key) { return this->in_use(key); };
+    if (op.adopts && !has_key_of(lock)) {
+        lines_.overtake(turn, lock, in_use, [this](protocol::key_turn& overtaken) {
+            on_due(static_cast<set_turn&>(overtaken));
+        });
+    } else {
+        lines_.enter(turn, lock, in_use);
+    }
     auto const hash = hash_of_key(lock.key());
     auto* q = keys_.find(lock.keys(), hash).queue();
     if (q == nullptr) {
@@ -51,6 +58,18 @@ void acquirer::start_set(operation& op) {
         return settle(*q, turn_.time());
     }
     join(op, *q);
+}
+
+/// True if a lease of this client has one of the keys.
+bool acquirer::has_key_of(detail::lock_state const& lock) const {
+    auto found = false;
+    lock.for_each_key([&](std::string_view key) {
+        auto const at = keys_.find(key);
+        auto* const set = queue_of_set(key);
+        found = found || at.is_folded() || (at.queue() != nullptr && at.queue()->machine.held()) ||
+                (set != nullptr && set->machine.held());
+    });
+    return found;
 }
 
 /// True if the acquire of one key waits, or has failed, because locks on several keys come first.
@@ -223,8 +242,10 @@ void acquirer::proceed(set_turn& t) {
         std::unique_ptr<set_turn> const last(&t);
         return stop_taking(t);
     }
-    if (t.op == nullptr || !t.first_everywhere() || turn_of_front(*t.queue) != &t) return;
+    if (t.op == nullptr) return;
+    if (!t.first_everywhere()) return stand_aside(t);
     auto& q = *t.queue;
+    if (turn_of_front(q) != &t) return;
     if (auto const failure = t.take_failure(); failure != errc{}) {
         leave(*t.op, failure);
         return settle(q, now);
@@ -242,6 +263,16 @@ void acquirer::proceed(set_turn& t) {
     }
     if (t.approach.step() == set_step::conversion && t.prior.empty()) begin_conversion(t);
     settle(q, now);
+}
+
+/// It has been overtaken: it keeps nothing from others while it waits again.
+void acquirer::stand_aside(set_turn& t) {
+    if (!t.taken.empty() || t.taking() != nullptr) {
+        t.give_back();
+        t.approach.start_over();
+        stop_taking(t);
+    }
+    settle(*t.queue, turn_.time());
 }
 
 /// The acquire of a key that is under way ends.

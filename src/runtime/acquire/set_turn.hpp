@@ -149,14 +149,15 @@ public:
     /// `in_use(key)`: whether the queue of the key is in use.
     template <class InUse>
     void enter(set_turn& t, detail::lock_state const& of, InUse&& in_use) {
-        auto const keys = of.keys();
-        for (auto const key : keys) {
-            auto const at = lines_.try_emplace(std::string(key)).first;
-            at->second.key = at->first;
-        }
-        t.key_turn::enter(
-            t.places(), [&](std::size_t n) -> protocol::key_line& { return *find(keys[n]); },
-            [&](protocol::key_line& l) { return in_use(static_cast<line&>(l).key); });
+        make_lines(of);
+        t.key_turn::enter(t.places(), line_of(of), in_use_of(in_use));
+    }
+    /// The same, before all that wait: key_turn::overtake().
+    template <class InUse, class Overtaken>
+    void overtake(set_turn& t, detail::lock_state const& of, InUse&& in_use,
+                  Overtaken&& overtaken) {
+        make_lines(of);
+        t.key_turn::overtake(t.places(), line_of(of), in_use_of(in_use), overtaken);
     }
     /// Forgets the line of this key if nobody stands there any more.
     void tidy(std::string_view key) noexcept {
@@ -183,6 +184,22 @@ public:
     }
 
 private:
+    void make_lines(detail::lock_state const& of) {
+        for (auto const key : of.keys()) {
+            auto const at = lines_.try_emplace(std::string(key)).first;
+            at->second.key = at->first;
+        }
+    }
+    auto line_of(detail::lock_state const& of) {
+        return [this, keys = of.keys()](std::size_t n) -> protocol::key_line& {
+            return *find(keys[n]);
+        };
+    }
+    template <class InUse>
+    static auto in_use_of(InUse& in_use) {
+        return [&in_use](protocol::key_line& l) { return in_use(static_cast<line&>(l).key); };
+    }
+
     struct text_hash {
         using is_transparent = void;
         std::size_t operator()(std::string_view s) const {

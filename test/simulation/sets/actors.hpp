@@ -136,14 +136,24 @@ protected:
             a.keys = other.keys;
             few = static_cast<unsigned>(a.keys.size());
         }
+        a.adopted = nobody;
+        if (!shape_ && !clients_[a.process].foreign && !offered_.empty() && one_in(2)) {
+            auto const& from = offered_.back();
+            a.adopted = static_cast<int>(from.token);
+            a.set = from.set;
+            a.keys = from.keys;
+            few = static_cast<unsigned>(a.keys.size());
+            offered_.pop_back();
+        }
+        a.adopts = a.adopted != nobody;
         std::sort(a.keys.begin(), a.keys.end());
         a.callers_order.resize(few);
         std::iota(a.callers_order.begin(), a.callers_order.end(), 0U);
         if (!parts_.byte_order) shuffle(a.callers_order);
         a.set_ttl(!shape_ && one_in(6) ? 2 * ttl_ : ttl_);
         a.renewed = !one_in(3);
-        a.fenced = shape_ ? shape_->fenced : is_reckless() ? !one_in(6) : one_in(3);
-        a.waits = shape_ || !one_in(8);
+        a.fenced = !a.adopts && (shape_ ? shape_->fenced : is_reckless() ? !one_in(6) : one_in(3));
+        a.waits = !a.adopts && (shape_ || !one_in(8));
         a.stays = !shape_ && a.waits && one_in(3);
         a.again = a.cancel_requested = a.behind = false;
         a.total_cancel = one_in(3);

@@ -39,10 +39,10 @@ protected:
     // ttl.
     void check_clean(unsigned t) {
         auto const& its = tenures_[t];
-        if (!its.over || its.dead || its.pending != 0 || stays_.contains(t)) return;
+        if (!its.over || its.dead || its.pending != 0 || stays_.contains(token(t))) return;
         for (auto const& i : instances_) {
             for (auto const k : its.keys) {
-                if (i.keys[k].keeps(t, now()))
+                if (i.keys[k].keeps(token(t), now()))
                     fail("M2", "a key of " + std::to_string(t) + " stays behind");
             }
         }
@@ -51,21 +51,36 @@ protected:
     // S3: an instance deletes a key.
     void check_deletion(content const& has) {
         if (has.holder < 0 || has.is_expired(now())) return;
-        auto const& owner = tenures_[static_cast<std::size_t>(has.holder)];
+        auto const& owner = tenures_[tenure_of(has.holder)];
         if (is_held(owner) && owner.lease != nullptr && owner.lease->owner == nullptr)
             fail("S3", "the key of a lease that is held was deleted");
     }
 
     // First come, first served in a process, over all keys.
     void check_order(actor const& a) {
-        if (a.owner != nullptr || clients_[a.process].foreign) return;
+        if (a.owner != nullptr || a.adopts || clients_[a.process].foreign) return;
         for (auto const& w : actors_) {
-            if (w.process == a.process && w.is == actor::state::queued && w.arrived < a.arrived &&
-                setting::share_a_key(w.keys, a.keys)) {
+            if (!w.adopts && w.process == a.process && w.is == actor::state::queued &&
+                w.arrived < a.arrived && setting::share_a_key(w.keys, a.keys)) {
                 fail("FIFO", "an acquire of " + names(a.keys) + " goes before an earlier one of " +
                                  names(w.keys));
             }
         }
+    }
+
+    // A1: an adoption was refused, and no instance was asked.
+    void check_refused_adoption(actor const& a) {
+        auto const has_one = [&](unsigned t) {
+            auto const& its = tenures_[t];
+            return its.process == a.process && setting::share_a_key(its.keys, a.keys);
+        };
+        if (std::none_of(holding_.begin(), holding_.end(), has_one))
+            fail("A1", "an adoption is refused, and the process has none of the keys");
+    }
+    // A1: the instances have refused an adoption.
+    void check_failed_adoption(unsigned t) {
+        if (faults_ == set_faults_of::none && has_quorum(t))
+            fail("A1", "an adoption has failed, and its keys are there");
     }
 
     // S2 for each key.
@@ -94,8 +109,9 @@ protected:
     bool has_quorum(unsigned t) const {
         auto const& its = tenures_[t];
         return std::all_of(its.keys.begin(), its.keys.end(), [&](unsigned k) {
-            auto const those = std::count_if(instances_.begin(), instances_.end(),
-                                             [&](auto& i) { return i.keys[k].keeps(t, now()); });
+            auto const those = std::count_if(instances_.begin(), instances_.end(), [&](auto& i) {
+                return i.keys[k].keeps(token(t), now());
+            });
             return static_cast<unsigned>(those) >= quorum();
         });
     }

@@ -9,7 +9,9 @@
 #include "simulation/sets/queues.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -54,10 +56,21 @@ protected:
         a.turn = &t;
         t.op = &a;
         t.order = a.arrived;
-        t.enter(
-            {t.places.get(), a.keys.size()},
-            [&](std::size_t n) -> protocol::key_line& { return me.lines[a.keys[n]]; },
-            [&](protocol::key_line& l) { return in_use(a.process, key_of(a.process, l)); });
+        auto const line_of = [&](std::size_t n) -> protocol::key_line& {
+            return me.lines[a.keys[n]];
+        };
+        auto const used = [&](protocol::key_line& l) {
+            return in_use(a.process, key_of(a.process, l));
+        };
+        std::span<protocol::key_place> const places{t.places.get(), a.keys.size()};
+        if (a.adopts && parts_.overtakes && !has_key_of(a)) {
+            t.overtake(places, line_of, used, [this](protocol::key_turn& other) {
+                ++seen_.overtaken;
+                on_due(static_cast<set_turn&>(other));
+            });
+        } else {
+            t.enter(places, line_of, used);
+        }
         auto& q = queue_for(a.process, true, a.keys);
         t.q = &q;
         auto const ready = is_first(t);
@@ -66,16 +79,29 @@ protected:
         if (!ready && !a.waits) {
             a.q = &q;
             ++seen_.refused;
+            if (a.adopts) check_refused_adoption(a);
             fail_acquire(a);
             return will_settle(&q);
         }
         if (!ready) ++seen_.behind_queues;
         join(a, q);
     }
+    bool has_key_of(actor const& a) {
+        auto const& me = clients_[a.process];
+        return std::any_of(a.keys.begin(), a.keys.end(), [&](unsigned k) {
+            auto const* const q = find_queue(a.process, false, {k});
+            auto const& line = me.lines[k];
+            auto const* const set = line.has_places() && line.front().ready
+                                        ? static_cast<set_turn*>(line.front().turn)->q
+                                        : nullptr;
+            return (q != nullptr && (q->folded || q->machine->held())) ||
+                   (set != nullptr && set->machine && set->machine->held());
+        });
+    }
     bool waits_in_line(actor& a) {
         auto& line = clients_[a.process].lines[a.keys.front()];
         auto const nobody_waits = parts_.joins_in_order ? line.empty() : !line.has_places();
-        if (nobody_waits || !parts_.keeps_order) return false;
+        if (nobody_waits || !parts_.keeps_order || a.adopts) return false;
         if (!a.waits) {
             ++seen_.refused;
             fail_acquire(a);
@@ -91,10 +117,11 @@ protected:
         a.tries_before = q.machine->counts().tries;
         auto const first = q.machine->empty() && !q.machine->held() && q.machine->may_try();
         auto const outage = q.machine->failed_outage_tries() != 0 && !q.machine->empty();
-        if (outage && !a.stays) {
+        if (outage && !a.stays && !a.adopts) {
             fail_acquire(a);
         } else if (!q.machine->join(a)) {
             ++seen_.refused;
+            if (a.adopts) check_refused_adoption(a);
             fail_acquire(a);
         } else if (!first) {
             a.behind = true;
@@ -189,7 +216,7 @@ protected:
         std::vector<unsigned> used; // keys: the place of the turn is first, and not ready
         for (unsigned n = 0; n < t.q->keys.size(); ++n) {
             auto const k = t.q->keys[n];
-            if (&clients_[p].lines[k].front() == &t.places[n] && !t.places[n].ready)
+            if (&clients_[p].lines[k].front() == &t.places[n] && !t.places[n].free)
                 used.push_back(k);
         }
         auto const called = [&](protocol::key_line& l) {
@@ -303,8 +330,10 @@ protected:
             if (q != nullptr) settle(*q);
             return;
         }
-        if (t.op == nullptr || !is_first(t) || t.q->turn_of_front() != &t) return;
+        if (t.op == nullptr) return;
+        if (!is_first(t)) return stand_aside(t);
         auto& q = *t.q;
+        if (q.turn_of_front() != &t) return;
         if (std::exchange(t.failed, false)) {
             leave(*t.op);
             return settle(q);
@@ -328,6 +357,20 @@ protected:
         }
         if (t.approach.step() == set_step::conversion && t.prior.empty()) begin_conversion(t);
         settle(q);
+    }
+    void stand_aside(set_turn& t) {
+        if (!t.taken.empty() || t.taking) {
+            ++seen_.stood_aside;
+            give_back(t);
+            t.approach.start_over();
+        }
+        if (t.taking) {
+            auto* const of_key = t.member.q;
+            leave(t.member);
+            t.failed = false;
+            settle(*of_key);
+        }
+        settle(*t.q);
     }
     bool has_all_taken(set_turn const& t) const {
         return std::all_of(t.taken.begin(), t.taken.end(), [&](unsigned of) {

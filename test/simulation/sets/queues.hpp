@@ -80,6 +80,7 @@ protected:
     }
     void check_refusal(queue& q) {
         auto const& a = q.front();
+        if (a.adopts) check_refused_adoption(a);
         if (q.machine->held() || a.tries_before != q.machine->counts().tries) return;
         if (q.set && a.turn->first_everywhere())
             fail("M4", "keys that nobody here has are refused, and no instance was asked");
@@ -135,7 +136,7 @@ protected:
         auto const arbiter = at_arbiter ? arbiter_of(q) : q.machine->arbiter();
         auto const t = new_tenure(q.front(), &q);
         auto& its = tenures_[t];
-        its.machine.set_usual(clients_[p].usual);
+        if (!its.adopts) its.machine.set_usual(clients_[p].usual);
         if (auto const* const turn = q.turn_of_front())
             its.converts = turn->approach.step() == set_step::conversion;
         q.tenure = static_cast<int>(t);
@@ -146,7 +147,7 @@ protected:
                     at_arbiter ? std::to_string(arbiter) : "");
         if (!at_arbiter) {
             q.machine->try_begun(local(p));
-            apply(t, its.machine.acquire(local(p), voters(p)));
+            apply(t, its.machine.acquire(local(p), its.adopts ? reachable(p) : voters(p)));
             return;
         }
         q.machine->try_begun(local(p), arbiter);
@@ -207,6 +208,12 @@ protected:
             q.tenure = nobody;
             return;
         }
+        if (a.adopts) check_failed_adoption(t);
+        if (a.adopts && how == tenure_effect::contended) {
+            fail_try(t);
+            q.tenure = nobody;
+            return;
+        }
         switch (how) {
         case tenure_effect::contended:
             a.behind = true;
@@ -222,7 +229,7 @@ protected:
             break;
         default:
             ++seen_.no_quorum;
-            how == tenure_effect::expired ? fail_try(t) : on_outage(t);
+            how == tenure_effect::expired || a.adopts ? fail_try(t) : on_outage(t);
             q.tenure = nobody;
             break;
         }
@@ -233,7 +240,9 @@ protected:
     void fail_try(unsigned t) {
         auto& q = *tenures_[t].q;
         q.machine->failed();
+        auto const adopts = q.front().adopts;
         leave(q.front());
+        if (adopts) return void(++seen_.not_adopted);
         while (!q.machine->empty() && counts_for(t, q.front())) leave(q.front());
     }
     void on_outage(unsigned t) {
@@ -264,6 +273,13 @@ protected:
         auto& q = *its.q;
         holding_.insert(t);
         if (its.converts) ++seen_.converted;
+        if (std::exchange(its.adopts, false)) {
+            ++(its.set ? seen_.sets_adopted : seen_.adopted);
+            heirs_[token(t)] = t;
+            its.machine.adopt(0);
+            its.machine.set_usual(clients_[its.process].usual);
+            keys_changed(t);
+        }
         auto& a = static_cast<actor&>(q.machine->won(local(its.process)));
         grant(a, t);
         will_settle(&q);

@@ -23,7 +23,7 @@ protected:
         if (!m.votes) return true;
         for (auto const k : tenures_[m.tenure].keys) expire_key(i, k);
         auto changed = false;
-        switch (m.op) {
+        switch (m.adopts ? command::extend : m.op) {
         case command::acquire:
         case command::contend:
         case command::heal:
@@ -55,7 +55,7 @@ protected:
             break;
         }
         if (ghost) ++seen_.ghosts;
-        if (ghost && changed) stays_.insert(m.tenure);
+        if (ghost && changed) stays_.insert(token(m.tenure));
         return true;
     }
 
@@ -97,7 +97,7 @@ protected:
         auto& has = instances_[i].keys[k];
         auto const of = std::exchange(has.holder, nobody);
         written(i, k, nobody);
-        if (of >= 0) keys_changed(static_cast<unsigned>(of));
+        if (of >= 0) keys_changed(tenure_of(of));
     }
 
     void expire_early(unsigned i, unsigned k, unsigned t) {
@@ -118,7 +118,7 @@ private:
             auto const holder = at.keys[k].holder;
             if (holder == nobody) {
                 free.push_back(k);
-            } else if (at.keys[k].is_of(m.tenure)) {
+            } else if (at.keys[k].is_of(token(m.tenure))) {
                 if (!its.set) return m.said = verdict::no, false; // SET NX
                 ours.push_back(k);
             } else if (n < m.prior.size() && (m.prior[n] == holder || !parts_.compares_prior)) {
@@ -148,11 +148,11 @@ private:
         auto& at = instances_[i];
         for (auto const k : those) {
             auto& has = at.keys[k];
-            auto const before = std::exchange(has.holder, static_cast<int>(m.tenure));
+            auto const before = std::exchange(has.holder, static_cast<int>(token(m.tenure)));
             has.expires = now() + real(m.ttl, at.ppm);
             written(i, k, static_cast<int>(p));
-            if (before >= 0) keys_changed(static_cast<unsigned>(before));
-            will_expire(i, k, m.tenure);
+            if (before >= 0) keys_changed(tenure_of(before));
+            will_expire(i, k, token(m.tenure));
         }
         keys_changed(m.tenure);
     }
@@ -185,7 +185,7 @@ private:
 
     /// Whether the instance has the keys of the tenure. `all`: each of them.
     bool is_owner(unsigned i, unsigned t, bool all) const {
-        auto const own = [&](unsigned k) { return instances_[i].keys[k].is_of(t); };
+        auto const own = [&](unsigned k) { return instances_[i].keys[k].is_of(token(t)); };
         auto const& keys = tenures_[t].keys;
         return all ? std::all_of(keys.begin(), keys.end(), own)
                    : std::any_of(keys.begin(), keys.end(), own);
@@ -194,7 +194,7 @@ private:
         m.said = verdict::no;
         if (!is_owner(i, m.tenure, parts_.extends_all_or_none)) return false;
         for (auto const k : tenures_[m.tenure].keys)
-            if (instances_[i].keys[k].is_of(m.tenure)) lengthen(i, k, m);
+            if (instances_[i].keys[k].is_of(token(m.tenure))) lengthen(i, k, m);
         m.said = verdict::yes;
         return true;
     }
@@ -202,7 +202,7 @@ private:
         auto& at = instances_[i];
         auto const& keys = tenures_[m.tenure].keys;
         auto const looks = parts_.raise_looks_at_all ? is_owner(i, m.tenure, parts_.raise_needs_all)
-                                                     : at.keys[keys.front()].is_of(m.tenure);
+                                                     : at.keys[keys.front()].is_of(token(m.tenure));
         m.said = looks ? verdict::yes : verdict::no;
         if (!looks || !parts_.raise_stores) return;
         for (auto const k : keys) at.keys[k].counter = std::max(at.keys[k].counter, m.number);
@@ -212,7 +212,7 @@ private:
         auto changed = false;
         for (auto const k : tenures_[m.tenure].keys) {
             auto& has = instances_[i].keys[k];
-            auto const ours = has.is_of(m.tenure);
+            auto const ours = has.is_of(token(m.tenure));
             if (!ours) m.said = verdict::no;
             if (!ours && (parts_.releases_own || has.holder == nobody)) continue;
             check_deletion(has);

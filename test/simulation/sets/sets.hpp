@@ -21,6 +21,7 @@
 //   S2     of two leases that share a key, the later one has the greater fence
 //   S3     no other client deletes a key of a lease
 //   FIFO   first come, first served in a process, over all keys
+//   A1     (G38) an adoption fails only if the process has one of the keys, or the instances refuse
 //   in order  a set takes a key only while it has all that come before
 //   lines  a place that is not needed any more is given up, and so is an empty queue
 #ifndef HOLDFAST_TEST_SIMULATION_SETS_SETS_HPP

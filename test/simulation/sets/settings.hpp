@@ -22,7 +22,8 @@ struct sets_tally {
                   ghost_conversions = 0, ghost_grants = 0, ghost_extensions = 0, ghost_releases = 0,
                   breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0, quarantined = 0,
                   robberies = 0, remnants = 0, suspects = 0, expiries = 0, early_expiries = 0,
-                  folded = 0, late = 0, inspections = 0, overslept = 0;
+                  folded = 0, late = 0, inspections = 0, overslept = 0, left = 0, adopted = 0,
+                  sets_adopted = 0, not_adopted = 0, overtaken = 0, stood_aside = 0;
 };
 
 /// The duties of the instances and of the driver. Tests break them one at a time.
@@ -46,6 +47,7 @@ struct set_parts {
     bool hands_over_converted = false; ///< a key whose token a conversion has sent
     bool joins_in_order = true; ///< an acquire that comes now lets those out of line go first
     bool tells_use = true;      ///< of a key whose first place is given up
+    bool overtakes = true;      ///< the adoption of a set, all that wait
     bool tries_together = true; ///< also with a patience of 0, if the acquire does not wait
     bool tells_parts = true;    ///< an instance without one of the keys may have others
     bool calls_off = true;      ///< the acquire of the next key, when a key that was taken is lost

@@ -56,6 +56,7 @@ struct message : test::message {
     std::uint64_t number = 0; ///< sent: what the tenure asks for; answered: the count
     unsigned watched = 0;     ///< the index of the key that is tracked
     std::vector<int> prior{}; ///< tokens, as indices of tenures
+    bool adopts = false;      ///< an extension, which counts as a grant
     duration ttl{};
     time_point sent{};
     // The fields of a reply:
@@ -92,6 +93,7 @@ struct actor : protocol::waiter {
     queue* q = nullptr;
     set_turn* turn = nullptr;  ///< of a set that waits
     set_turn* owner = nullptr; ///< takes the key for this set
+    int adopted = nobody;      ///< the token of the lease that it adopts
     int tenure = nobody;
     std::uint64_t ticket = 0; ///< changes with each acquire and lease; disarms old timers
     std::uint64_t arrived = 0;
@@ -143,6 +145,8 @@ struct tenure_state {
     protocol::tenure machine;
     key_list keys;
     bool set = false, foreign = false, tracks = false;
+    bool adopts = false;  ///< asks for keys that have its token
+    int adopted = nobody; ///< that token, if it was another tenure's
     queue* q = nullptr;
     actor* lease = nullptr;
     bool over = false, dead = false;
@@ -280,6 +284,16 @@ protected:
         return all;
     }
 
+    unsigned token(unsigned t) const {
+        auto const adopted = tenures_[t].adopted;
+        return adopted == nobody ? t : static_cast<unsigned>(adopted);
+    }
+    /// The tenure that had a lease with this token last.
+    unsigned tenure_of(int token) const {
+        auto const t = static_cast<unsigned>(token);
+        auto const found = heirs_.find(t);
+        return found == heirs_.end() ? t : found->second;
+    }
     bool is_held(tenure_state const& t) const {
         return !t.over && !t.dead && is_valid(t.machine, local(t.process));
     }
@@ -301,8 +315,16 @@ protected:
     std::deque<set_turn> turns_;
     std::deque<queue> queues_;
     std::deque<tenure_state> tenures_;
-    std::set<unsigned> holding_;                  ///< tenures that were won and are not over
-    std::set<unsigned> stays_;                    ///< tokens of which a ghost has set a key
+    std::set<unsigned> holding_; ///< tenures that were won and are not over
+    std::set<unsigned> stays_;   ///< tokens of which a ghost has set a key, or a lease was left
+    /// A lease that a process has left to another one.
+    struct offer {
+        unsigned token;
+        key_list keys;
+        bool set;
+    };
+    std::vector<offer> offered_;
+    std::map<unsigned, unsigned> heirs_;          ///< tenures that have adopted a token
     std::vector<std::set<std::uint64_t>> issued_; ///< fences of each key
     std::vector<std::uint64_t> greatest_;
     true_time calm_from_ = 0, stop_at_ = 0;

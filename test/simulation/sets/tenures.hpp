@@ -40,6 +40,8 @@ protected:
         auto& its = tenures_.emplace_back(
             tenure_state{a.process, {size(), a.ttl, a.renewed, period}, a.keys, a.set});
         its.q = q;
+        its.adopts = a.adopts;
+        its.adopted = a.adopts ? a.adopted : nobody;
         if (a.set && parts_.tells_parts) its.machine.of_several_keys();
         if (a.fenced) its.machine.number_from(hint());
         for (auto const k : a.keys) its.floors.push_back(greatest_[k]);
@@ -50,6 +52,7 @@ protected:
         message m;
         m.op = op;
         m.round = round;
+        m.adopts = its.adopts && op == command::acquire;
         if (its.machine.fenced()) m.number = its.machine.asks_for(op);
         auto const* const turn = its.set && its.q != nullptr && !its.over && its.q->machine
                                      ? its.q->turn_of_front()
@@ -67,7 +70,8 @@ protected:
     //
 
     void will_expire_in_raise(unsigned t, unsigned i) {
-        at(some(delay_ * 2), [this, t, i, k = any_key_of(t)] { expire_early(i, k, t); });
+        at(some(delay_ * 2),
+           [this, of = token(t), i, k = any_key_of(t)] { expire_early(i, k, of); });
     }
     unsigned any_key_of(unsigned t) {
         auto const& keys = tenures_[t].keys;
@@ -79,6 +83,7 @@ protected:
         seen_.healed += a.heal.size();
         seen_.raised += a.raise.size();
         send_all(a, its.machine.round_number(), [&](unsigned i, command op, std::uint32_t round) {
+            if (op == command::release && its.adopts) return; // an adoption that fails leaves them
             submit(t, i, describe(t, op, round));
             if (op == command::raise && percent(expiry_)) will_expire_in_raise(t, i);
         });
@@ -206,7 +211,11 @@ protected:
     void on_done(actor& a) {
         auto const t = static_cast<unsigned>(a.tenure);
         end_hold(a);
-        end_lease(t);
+        if (!shape_ && !clients_[a.process].foreign && one_in(6)) {
+            leave_keys(t);
+        } else {
+            end_lease(t);
+        }
         settle_all(a.process);
         // In the same turn, or later.
         if (!shape_ && now() < stop_at_ && one_in(4)) {
@@ -241,6 +250,18 @@ protected:
         if (q == nullptr || !q->machine) return;
         q->machine->released(local(p), its.machine.opposed());
         will_settle(q);
+    }
+    /// Leaves the keys to their ttl, and to another process.
+    void leave_keys(unsigned t) {
+        auto& its = tenures_[t];
+        its.lease = nullptr;
+        if (its.machine.phase() != tenure_phase::held) return;
+        ++seen_.left;
+        stays_.insert(token(t));
+        if (!its.machine.fenced()) offered_.push_back({token(t), its.keys, its.set});
+        its.machine.abandon();
+        arm(t);
+        lose(t);
     }
     /// Parts a tenure from its queue, which may be folded.
     void leave_queue(unsigned t) {

@@ -183,7 +183,7 @@ protected:
         auto const k = its.keys[below(its.keys.size())];
         auto const everywhere = one_in(2);
         for (unsigned i = 0; i < size(); ++i) {
-            if (!instances_[i].keys[k].is_of(t) || (!everywhere && one_in(2))) continue;
+            if (!instances_[i].keys[k].is_of(token(t)) || (!everywhere && one_in(2))) continue;
             ++seen_.robberies;
             its.robbed = true;
             write_story("key ", names({k}), " of ", t, " is deleted at ", i);
@@ -217,7 +217,7 @@ protected:
             its.listeners.of[k].clear();
         }
         for (auto const t : holders)
-            if (t >= 0) keys_changed(static_cast<unsigned>(t));
+            if (t >= 0) keys_changed(tenure_of(t));
         its.frozen_until = 0;
         for (unsigned p = 0; p < clients_.size(); ++p) {
             cut(p, i, span + travel());

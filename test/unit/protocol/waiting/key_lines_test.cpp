@@ -25,13 +25,27 @@ struct lines {
         std::string keys;
     };
 
-    turn& enter(std::string const& keys) {
+    turn& make(std::string const& keys) {
         auto& t = *turns.emplace_back(std::make_unique<turn>());
         t.keys = keys;
         t.places = std::make_unique<key_place[]>(keys.size());
-        t.key_turn::enter(
-            {t.places.get(), keys.size()}, [&](std::size_t i) -> key_line& { return all[keys[i]]; },
-            [&](key_line& l) { return in_use.contains(name_of(l)); });
+        return t;
+    }
+    auto line_of(turn& t) {
+        return [this, &t](std::size_t i) -> key_line& { return all[t.keys[i]]; };
+    }
+    auto uses() {
+        return [this](key_line& l) { return in_use.contains(name_of(l)); };
+    }
+    turn& enter(std::string const& keys) {
+        auto& t = make(keys);
+        t.key_turn::enter({t.places.get(), keys.size()}, line_of(t), uses());
+        return t;
+    }
+    turn& overtake(std::string const& keys) {
+        auto& t = make(keys);
+        t.key_turn::overtake({t.places.get(), keys.size()}, line_of(t), uses(),
+                             [&](key_turn& o) { overtaken += static_cast<turn&>(o).keys + ' '; });
         return t;
     }
     /// Returns the keys of the turns that are first everywhere since.
@@ -59,7 +73,7 @@ struct lines {
 
     std::map<char, key_line> all;
     std::set<char> in_use;
-    std::string called;
+    std::string called, overtaken;
     std::vector<std::unique_ptr<turn>> turns;
 };
 
@@ -209,6 +223,82 @@ BOOST_AUTO_TEST_CASE(a_waiter_for_one_key_is_not_passed_by_a_hand_over) {
     BOOST_TEST(!two.first_everywhere());
     l.join('b');
     l.leave(two);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_overtakes_is_first_everywhere_and_the_others_wait_behind) {
+    lines l;
+    auto& ab = l.enter("ab");
+    auto& bc = l.enter("bc");
+    auto& cd = l.overtake("cd");
+    BOOST_TEST(l.overtaken.empty()); // `bc` has waited
+    BOOST_TEST(cd.first_everywhere());
+    BOOST_TEST(ab.first_everywhere());
+    auto& bd = l.overtake("bd");
+    BOOST_TEST(l.overtaken == "ab ");
+    BOOST_TEST(bd.first_everywhere());
+    BOOST_TEST(cd.first_everywhere());
+    BOOST_TEST(!ab.first_everywhere());
+    auto& a = l.overtake("a");
+    BOOST_TEST(l.overtaken == "ab "); // once
+    BOOST_TEST(l.leave(bd).empty());
+    BOOST_TEST(!ab.first_everywhere());
+    BOOST_TEST(l.leave(a) == "ab ");
+    BOOST_TEST(l.leave(cd).empty());
+    BOOST_TEST(l.leave(ab) == "bc ");
+    l.leave(bc);
+}
+
+// What is in use was before it, and stays before those behind it.
+BOOST_AUTO_TEST_CASE(one_that_overtakes_a_queue_leaves_the_queue_before_the_others) {
+    for (auto const free_first : {false, true}) {
+        lines l;
+        l.in_use = {'b'};
+        auto& first = l.overtake("ab");
+        BOOST_TEST(first.first_everywhere());
+        auto& next = l.enter("ab");
+        BOOST_TEST(!first.is_followed_by(next));
+        if (free_first) {
+            BOOST_TEST(l.freed('b').empty());
+            BOOST_TEST(first.is_followed_by(next));
+        }
+        BOOST_TEST(l.leave(first) == (free_first ? "ab " : ""));
+        BOOST_TEST(next.first_everywhere() == free_first);
+        if (!free_first) BOOST_TEST(l.freed('b') == "ab");
+        l.leave(next);
+    }
+}
+
+// It has become first everywhere before, and may have acquires of its own in the queue of a key.
+BOOST_AUTO_TEST_CASE(one_that_was_overtaken_waits_for_no_queue_afterwards) {
+    lines l;
+    auto& next = l.enter("ab");
+    l.in_use = {'b'};
+    auto& first = l.overtake("bc");
+    BOOST_TEST(first.is_followed_by(next) == false);
+    auto& same = l.overtake("ab");
+    BOOST_TEST(l.overtaken == "ab ");
+    BOOST_TEST(same.is_followed_by(next));
+    BOOST_TEST(l.leave(first).empty());
+    same.hand_over_to(next);
+    BOOST_TEST(next.first_everywhere());
+    l.leave(next);
+}
+
+BOOST_AUTO_TEST_CASE(waiters_for_one_key_come_next_when_one_that_overtook_leaves) {
+    lines l;
+    waiter one;
+    auto& first = l.overtake("ab");
+    l.all['a'].wait_behind(one);
+    auto& next = l.enter("ac");
+    BOOST_TEST(l.leave(first).empty());
+    BOOST_TEST(l.called == "a");
+    auto& second = l.overtake("ab"); // before it has joined the queue
+    BOOST_TEST(second.first_everywhere());
+    l.join('a');
+    BOOST_TEST(l.leave(second).empty());
+    BOOST_TEST(!next.first_everywhere());
+    BOOST_TEST(l.freed('a') == "ac");
+    l.leave(next);
 }
 
 BOOST_AUTO_TEST_CASE(after_its_patience_it_goes_in_order) {
