@@ -373,11 +373,17 @@ private:
     /// A lease that another process had.
     asio::awaitable<void> take(handed_lease from) {
         auto const& on = tasks_.at(from.place).on;
+        auto const too_late = draw(4) == 0; // somebody else has the key then
+        if (too_late) {
+            asio::steady_timer timer(context_, longest_ttl + milliseconds(draw(500)));
+            co_await timer.async_wait(quietly);
+            if (stopping_) co_return;
+        }
         auto const began = clock_type::now();
         auto adopted = co_await locks_.adopt(on, from.token, quietly);
         auto const e = std::get<0>(adopted);
         note_call("adopt", began, 2 * instance_timeout, e);
-        if (e == errc::contended || e == errc::lease_lost) history_.refused(began, e);
+        if (e == errc::contended && !too_late) history_.refused(began, e);
         if (e) co_return;
         auto used =
             use(from.place, std::move(std::get<1>(adopted)), {.asked = began, .adopted = true});

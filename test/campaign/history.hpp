@@ -79,7 +79,7 @@ struct loss {
     moment seen;
 };
 
-/// The lease of another process could not be adopted: somebody has the lock, or it is lost.
+/// The lease of another process could not be adopted, as if this process had the lock.
 struct refusal {
     unsigned client = 0;
     moment asked, told;

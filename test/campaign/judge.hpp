@@ -201,8 +201,8 @@ inline std::size_t unexplained(std::vector<loss> const& lost, std::vector<pause>
     }));
 }
 
-/// A lease that is given to another process has most of its ttl left. So it can be adopted,
-/// whatever else the client wants, but in these windows and soon after.
+/// A process that adopts a lease cannot have the lock itself, whatever it waits for: the lease that
+/// it was given lasts. In these windows, and soon after, it may have ended.
 inline std::vector<std::string> refusals(std::vector<refusal> const& all,
                                          std::vector<window> const& disturbed) {
     constexpr moment soon = 1s;
