@@ -21,7 +21,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::test;
 using namespace std::chrono_literals;
-using faults = permits_faults;
+using faults = schedule_faults;
 using parts = permits_parts;
 
 /// Runs a schedule. Returns the violation.

@@ -20,7 +20,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::test;
 using namespace std::chrono_literals;
-using faults = readers_faults;
+using faults = schedule_faults;
 using parts = readers_parts;
 
 /// Runs a schedule. Returns the violation.

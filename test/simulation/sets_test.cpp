@@ -33,7 +33,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::test;
 using namespace std::chrono_literals;
-using faults = set_faults_of;
+using faults = schedule_faults;
 
 /// Runs a schedule. Returns the violation.
 auto under(sets_tally& seen, set_parts const& parts = {}, faults of = faults::chance) {

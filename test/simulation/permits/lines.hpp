@@ -225,8 +225,12 @@ protected:
         me.pushed = true;
         settle_after(p, duration(some(delay_ / 2)));
     }
-    void on_unavailable(unsigned p) override { wake(p); }
+    void on_unavailable(unsigned p, unsigned) override { wake(p); }
     void on_available(unsigned p) override { wake(p); }
+    void forget_process(unsigned p) override {
+        clients_[p].line.clear();
+        clients_[p].trying = nobody;
+    }
 
     void on_reply(unsigned p, unsigned i, message& m) override {
         auto& me = clients_[p];

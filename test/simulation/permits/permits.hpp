@@ -2,7 +2,7 @@
 // as the runtime does; its line of waiters is a simple one. Simulated instances carry out the
 // scripts, on clocks that drift: the slots with their tokens, deadlines and counters.
 //
-// A schedule is one of four kinds (permits_faults). Without faults, it can also measure. In an
+// A schedule is one of four kinds (schedule_faults). Without faults, it can also measure. In an
 // ordinary one, messages are late or lost, connections break and instances carry out their commands
 // later, instances freeze, processes stop or are killed, somebody deletes the keys, servers evict
 // one of them, operators revoke what they have seen, and minorities keep what the dead have left.
@@ -39,7 +39,7 @@ namespace holdfast::test {
 class permits_world : permits_lines {
 public:
     permits_world(std::uint64_t seed, permits_tally& seen, permits_parts const& parts = {},
-                  permits_faults faults = permits_faults::chance,
+                  schedule_faults faults = schedule_faults::chance,
                   std::optional<permits_shape> shape = std::nullopt, std::ostream* story = nullptr)
         : permits_lines(seed, seen, parts, faults, shape, story) {
         shape_ ? begin_measuring() : begin_schedule();
@@ -73,16 +73,16 @@ public:
 private:
     void begin_schedule() {
         auto const processes = 2 + below(3);
-        for (unsigned p = 0; p < processes; ++p) add_process();
+        for (unsigned p = 0; p < processes; ++p) add_client();
         for (unsigned p = 0; p < clients_.size(); ++p) {
             auto const some_actors = 1 + below(4);
             for (unsigned n = 0; n < some_actors; ++n) add_actor(p);
         }
         auto const horizon =
-            (faults_ == permits_faults::none ? 300ms : ttl_ * 2).count() + hold_.count() * 20;
+            (faults_ == schedule_faults::none ? 300ms : ttl_ * 2).count() + hold_.count() * 20;
         stop_at_ = horizon * 2;
         calm_from_ = stop_at_;
-        if (faults_ != permits_faults::none) plan_faults(horizon);
+        if (faults_ != schedule_faults::none) plan_faults(horizon);
         // After the faults each acquire may wait for slots that the dead have left, for pauses, and
         // for all others.
         auto const turns = static_cast<std::int64_t>(actors_.size() + 1) * 2;
@@ -95,7 +95,7 @@ private:
     }
     void begin_measuring() {
         auto const& s = *shape_;
-        for (unsigned p = 0; p < s.processes; ++p) add_process();
+        for (unsigned p = 0; p < s.processes; ++p) add_client();
         for (unsigned p = 0; p < s.processes; ++p)
             for (unsigned n = 0; n < s.actors_of_each; ++n) add_actor(p);
         if (s.kill_at != duration(0)) at(s.kill_at.count(), [this] { kill(0); });
@@ -125,7 +125,7 @@ private:
     /// a process, and the arbiter any, that waiter gets a permit within a bound, without faults.
     /// The waiters of this simulation wait at the arbiter alone (lines.hpp).
     void check_waiters() {
-        if (faults_ != permits_faults::none || shape_) return;
+        if (faults_ != schedule_faults::none || shape_) return;
         for (unsigned p = 0; p < clients_.size(); ++p) {
             auto& me = clients_[p];
             if (me.line.empty() || !is_open_to(*me.line.front(), arbiter_of(p))) {

@@ -6,13 +6,15 @@
 #include "protocol/rules.hpp"
 #include "protocol/time.hpp"
 
+#include "simulation/kernel/tenures_network.hpp"
+
 #include <chrono>
 #include <cstdint>
 
 namespace holdfast::test {
 
 /// Counts of events that the properties concern. A run without them proves nothing.
-struct permits_tally {
+struct permits_tally : faults_tally {
     std::uint64_t won = 0, fenced = 0, handed_over = 0, extended = 0, other_ttls = 0, healed = 0,
                   raised = 0, lost = 0, contended = 0, refused_at_arbiter = 0, timed_out = 0,
                   cancelled = 0, no_quorum = 0, adopted = 0, not_adopted = 0, left = 0,
@@ -22,9 +24,8 @@ struct permits_tally {
                   extensions_of_others = 0, refused = 0, evicted_refused = 0, expiries = 0;
     // Faults, and what they led to
     std::uint64_t pushes = 0, ghosts = 0, ghost_grants = 0, ghost_extensions = 0,
-                  ghost_releases = 0, breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0,
-                  quarantined = 0, robberies = 0, evictions = 0, remnants = 0, suspects = 0,
-                  revoked = 0, revoked_too_late = 0;
+                  ghost_releases = 0, robberies = 0, evictions = 0, remnants = 0, revoked = 0,
+                  revoked_too_late = 0;
     double longest_wait = 0; ///< of an acquire that could have a permit, as a part of its bound
 };
 
@@ -59,15 +60,6 @@ struct permits_parts {
     bool hands_over_small_slots_alone = true; ///< and no slot that the next one's number excludes
     bool audits_members = true;               ///< looks for slots that are gone, not only for twins
     bool audits_losses = true;
-};
-
-/// Which promises a schedule can keep.
-enum class permits_faults : std::uint8_t {
-    chance,   ///< chance chooses among the others
-    none,     ///< no faults
-    ordinary, ///< delays, loss, ghosts, crashes of processes, stops, robbed and evicted keys
-    restarts, ///< the same, and instances forget, also their counters
-    reckless, ///< slots expire at any moment: only fences stand
 };
 
 /// A schedule for measurements, without faults: processes that always want a permit.

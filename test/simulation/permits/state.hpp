@@ -7,7 +7,7 @@
 #include "protocol/tenure/round_trips.hpp"
 #include "protocol/tenure/tenure.hpp"
 
-#include "simulation/kernel/network.hpp"
+#include "simulation/kernel/tenures_network.hpp"
 #include "simulation/permits/settings.hpp"
 
 #include <array>
@@ -50,10 +50,7 @@ struct message : test::message {
     std::optional<milliseconds> left{}; ///< a reply: until the first slot may be free
 };
 
-struct connection : test::connection<message> {
-    protocol::quarantine doubt;
-    bool restarted = false; ///< the instance, since the client was connected last
-};
+using connection = guarded_connection<message>;
 
 /// An acquire that comes again and again.
 struct actor {
@@ -96,10 +93,7 @@ struct tenure_state {
     std::array<std::uint64_t, slots> floors{}; ///< the greatest fences before it began
 };
 
-struct client : test::client<connection> {
-    std::int64_t ppm = 0;
-    bool alive = true;
-    protocol::round_trips usual;
+struct client : holding_process<connection> {
     std::deque<actor*> line; ///< the waiters, first come, first served
     int trying = nobody;     ///< the tenure of the first one
     int tracker = nobody;
@@ -125,30 +119,29 @@ struct instance {
     std::set<unsigned> listeners;
 };
 
+struct world {
+    using client = permitting::client;
+    using instance = permitting::instance;
+    using actor = permitting::actor;
+    using tenure_state = permitting::tenure_state;
+    using tally = permits_tally;
+    using parts = permits_parts;
+    using shape = permits_shape;
+};
+
 } // namespace permitting
 
-class permits_state : protected network<permitting::client, permitting::instance> {
+class permits_state : protected tenures_network<permitting::world> {
 protected:
-    using actor = permitting::actor;
     using client = permitting::client;
     using instance = permitting::instance;
     using milliseconds = permitting::milliseconds;
-    using tenure_state = permitting::tenure_state;
     using tenure_phase = protocol::tenure_phase;
 
     permits_state(std::uint64_t seed, permits_tally& seen, permits_parts const& parts,
-                  permits_faults faults, std::optional<permits_shape> shape, std::ostream* story)
-        : network(seed, story)
-        , seen_(seen)
-        , parts_(parts)
-        , shape_(shape)
-        , faults_(shape ? permits_faults::none : faults) {
+                  schedule_faults faults, std::optional<permits_shape> shape, std::ostream* story)
+        : tenures_network(seed, seen, parts, faults, shape, story) {
         permits_tenure_rules::parts = parts;
-        if (faults_ == permits_faults::chance) {
-            using enum permits_faults;
-            static constexpr std::array kinds{none, ordinary, ordinary, restarts, reckless};
-            faults_ = any_of(kinds);
-        }
         static constexpr std::array sizes{1U, 2U, 3U, 3U, 3U, 3U, 4U, 5U};
         instances_.resize(shape_ ? shape_->instances : any_of(sizes));
         static constexpr std::array numbers{1U, 2U, 2U, 3U};
@@ -157,7 +150,7 @@ protected:
         static constexpr std::array<std::int64_t, 3> delays_us{50, 300, 2'000};
         delay_ = std::chrono::microseconds(shape_ ? 100 : any_of(delays_us));
         static constexpr std::array<std::int64_t, 2> ttls_ms{150, 600};
-        auto const calm = faults_ == permits_faults::none;
+        auto const calm = faults_ == schedule_faults::none;
         ttl_ = shape_ ? shape_->ttl : std::chrono::milliseconds(calm ? 3'000 : any_of(ttls_ms));
         timeout_ = one_in(4) ? max_travel() * 3 / 2 : 8 * max_travel();
         static constexpr std::array<std::int64_t, 3> retries_ms{5, 50, 250};
@@ -173,35 +166,6 @@ protected:
         if (is_reckless()) expiry_ = any_of(expiries);
     }
     ~permits_state() = default;
-
-    void add_process() {
-        auto& me = clients_.emplace_back();
-        me.ppm = slow_ ? -max_ppm : between(-max_ppm, max_ppm);
-        me.connections.resize(size());
-    }
-
-    /// Usually about delay_, now and then far longer.
-    true_time travel() override {
-        if (shape_ && shape_->steady) return delay_.count();
-        if (is_faulty() && one_in(150)) return some(ttl_ / 2);
-        return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);
-    }
-    duration max_travel() const { return delay_ / 4 + delay_ * 3; }
-    bool is_faulty() const { return faults_ != permits_faults::none && now() < calm_from_; }
-    bool is_reckless() const { return faults_ == permits_faults::reckless; }
-    bool forgets() const { return faults_ == permits_faults::restarts; }
-
-    time_point local(unsigned p) const {
-        return time_point(duration(stretched(now(), clients_[p].ppm)));
-    }
-    /// The instances whose grants count.
-    instance_set voters(unsigned p) const {
-        auto const& me = clients_[p];
-        auto all = reachable(p);
-        for (unsigned i = 0; i < size(); ++i)
-            if (me.connections[i].doubt.active(local(p))) all.erase(i);
-        return all;
-    }
 
     bool is_held(tenure_state const& t) const {
         return t.won && !t.over && !t.dead && is_valid(t.machine, local(t.process));
@@ -229,27 +193,16 @@ protected:
         return slot_at(i, token) == slot;
     }
 
-    permits_tally& seen_;
-    permits_parts const parts_;
-    std::optional<permits_shape> const shape_;
-    permits_faults faults_;
     unsigned permits_ = 1;      ///< the smallest number that a client has
     bool resizes_ = false;      ///< some clients have one more
     unsigned most_permits_ = 0; ///< that a client has had so far
-    duration ttl_{}, timeout_{}, delay_{}, retry_{}, hold_{};
-    bool slow_ = false;
-    unsigned expiry_ = 0; ///< of reckless schedules, in percent
-    std::deque<actor> actors_;
-    std::deque<tenure_state> tenures_;
-    std::set<unsigned> holding_;              ///< tenures that were won and are not over
-    std::set<unsigned> stays_;                ///< tokens of which something stays until its ttl
-    std::map<unsigned, unsigned> tombstones_; ///< with the tokens that they replace
+    duration retry_{}, hold_{};
+    unsigned expiry_ = 0;                                 ///< of reckless schedules, in percent
+    std::map<unsigned, unsigned> tombstones_;             ///< with the tokens that they replace
     std::vector<std::pair<unsigned, unsigned>> offered_;  ///< tokens that were left, with slots
     std::set<std::pair<unsigned, std::uint64_t>> issued_; ///< fences, with their slots
     std::array<std::uint64_t, permitting::slots> greatest_{};
-    true_time calm_from_ = 0, stop_at_ = 0;
-    unsigned queued_ = 0;
-    std::uint64_t arrivals_ = 0, commands_ = 0;
+    std::uint64_t arrivals_ = 0;
     permits_measures measures_;
 };
 

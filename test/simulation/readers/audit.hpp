@@ -80,7 +80,7 @@ protected:
 
     // W11: nothing is left when everything has been answered. What was left to its ttl goes with
     // it, and so does what a ghost has set.
-    void check_clean(unsigned t) {
+    void check_clean(unsigned t) override {
         auto const& its = tenures_[t];
         if (!its.over || its.dead || its.pending != 0 || its.adopts || stays_.contains(its.token))
             return;

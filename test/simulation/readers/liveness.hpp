@@ -18,7 +18,7 @@ protected:
     /// W4, W5: to be called after each event. While a quorum would grant the key to the first
     /// waiter of a process, that waiter gets it within a bound, without faults.
     void check_waiters() {
-        if (faults_ != readers_faults::none || shape_) return;
+        if (faults_ != schedule_faults::none || shape_) return;
         for (unsigned p = 0; p < clients_.size(); ++p) {
             auto& me = clients_[p];
             auto const waits = me.queue && !me.queue->empty() && !me.queue->held();

@@ -4,7 +4,7 @@
 // Beside readers and writers there are plain locks on the key, and foreign clients, which know SET
 // NX PX alone.
 //
-// A schedule is one of four kinds (readers_faults). Without faults, it can also measure. In an
+// A schedule is one of four kinds (schedule_faults). Without faults, it can also measure. In an
 // ordinary one, messages are late or lost, connections break and instances carry out their commands
 // later, instances freeze, processes stop or are killed, somebody deletes the key, servers evict
 // keys beside it, operators revoke what they have seen, and minorities keep what the dead have
@@ -46,7 +46,7 @@ namespace holdfast::test {
 class readers_world : readers_liveness {
 public:
     readers_world(std::uint64_t seed, readers_tally& seen, readers_parts const& parts = {},
-                  readers_faults faults = readers_faults::chance,
+                  schedule_faults faults = schedule_faults::chance,
                   std::optional<readers_shape> shape = std::nullopt, std::ostream* story = nullptr)
         : readers_liveness(seed, seen, parts, faults, shape, story) {
         shape_ ? begin_measuring() : begin_schedule();
@@ -82,10 +82,10 @@ private:
             for (unsigned n = 0; n < some_actors; ++n) add_actor(p);
         }
         auto const horizon =
-            (faults_ == readers_faults::none ? 300ms : ttl_ * 2).count() + hold_.count() * 20;
+            (faults_ == schedule_faults::none ? 300ms : ttl_ * 2).count() + hold_.count() * 20;
         stop_at_ = horizon * 2;
         calm_from_ = stop_at_;
-        if (faults_ != readers_faults::none) plan_faults(horizon);
+        if (faults_ != schedule_faults::none) plan_faults(horizon);
         // After the faults each acquire may wait for keys that the dead have left, for pauses, and
         // for all others.
         auto const turns = static_cast<std::int64_t>(actors_.size() + 1) * 2;

@@ -7,6 +7,8 @@
 #include "protocol/time.hpp"
 #include "protocol/waiting/waiting_rules.hpp"
 
+#include "simulation/kernel/tenures_network.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -14,7 +16,7 @@
 namespace holdfast::test {
 
 /// Counts of events that the properties concern. A run without them proves nothing.
-struct readers_tally {
+struct readers_tally : faults_tally {
     std::uint64_t read = 0, written = 0, plain = 0, foreign = 0, shared = 0, tenures = 0,
                   fenced_reads = 0, fenced_writes = 0, handovers = 0, downgraded = 0,
                   downgrades_confirmed = 0, shared_downgraded = 0, extended = 0, other_ttls = 0,
@@ -31,8 +33,7 @@ struct readers_tally {
     // Faults, and what they led to
     std::uint64_t pushes = 0, own_releases = 0, tracks = 0, ghosts = 0, ghost_admissions = 0,
                   ghost_grants = 0, ghost_extensions = 0, ghost_conversions = 0, ghost_releases = 0,
-                  breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0, quarantined = 0,
-                  robberies = 0, evictions = 0, remnants = 0, suspects = 0, writers_revoked = 0,
+                  robberies = 0, evictions = 0, remnants = 0, writers_revoked = 0,
                   readers_revoked = 0, revoked_too_late = 0;
     double longest_wait = 0; ///< of an acquire that could have the key, as a part of its bound
 };
@@ -92,15 +93,6 @@ struct readers_parts {
     bool leaves_shared = true;      ///< to its ttl, when the adopted lease is released
     bool loss_leaves_shared = true; ///< and when a lease is lost
     bool restart_guard = true;
-};
-
-/// Which promises a schedule can keep.
-enum class readers_faults : std::uint8_t {
-    chance,   ///< chance chooses among the others
-    none,     ///< no faults
-    ordinary, ///< delays, loss, ghosts, crashes of processes, stops, robbed and evicted keys
-    restarts, ///< the same, and instances forget, also their counters
-    reckless, ///< keys expire at any moment and hints show anything: only fences and order stand
 };
 
 /// A schedule for measurements, without faults: processes that always want the key.

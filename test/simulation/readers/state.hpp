@@ -11,7 +11,7 @@
 #include "protocol/waiting/wait_queue.hpp"
 #include "protocol/waiting/waiter.hpp"
 
-#include "simulation/kernel/network.hpp"
+#include "simulation/kernel/tenures_network.hpp"
 #include "simulation/readers/settings.hpp"
 
 #include <array>
@@ -66,10 +66,8 @@ struct message : test::message {
     bool tracked = false;
 };
 
-struct connection : test::connection<message> {
+struct connection : guarded_connection<message> {
     time_point heard{};
-    protocol::quarantine doubt;
-    bool restarted = false; ///< the instance, since the client was connected last
 };
 
 /// An acquire that comes again and again.
@@ -122,10 +120,8 @@ struct tenure_state {
     std::uint64_t floor = 0, written_before = 0; ///< the greatest fences before it began
 };
 
-struct client : test::client<connection> {
-    std::int64_t ppm = 0;
-    bool alive = true, foreign = false;
-    protocol::round_trips usual;
+struct client : holding_process<connection> {
+    bool foreign = false;
     instance_set newly_late;
     std::optional<wait_queue> queue;
     std::optional<protocol::folded_queue> folded; ///< in its place
@@ -170,37 +166,36 @@ struct instance {
     std::set<unsigned> listeners;
 };
 
+struct world {
+    using client = reading::client;
+    using instance = reading::instance;
+    using actor = reading::actor;
+    using tenure_state = reading::tenure_state;
+    using tally = readers_tally;
+    using parts = readers_parts;
+    using shape = readers_shape;
+};
+
 } // namespace reading
 
-class readers_state : protected network<reading::client, reading::instance> {
+class readers_state : protected tenures_network<reading::world> {
 protected:
     using access = reading::access;
-    using actor = reading::actor;
     using client = reading::client;
     using instance = reading::instance;
     using milliseconds = reading::milliseconds;
-    using tenure_state = reading::tenure_state;
     using tenure_phase = protocol::tenure_phase;
 
     readers_state(std::uint64_t seed, readers_tally& seen, readers_parts const& parts,
-                  readers_faults faults, std::optional<readers_shape> shape, std::ostream* story)
-        : network(seed, story)
-        , seen_(seen)
-        , parts_(parts)
-        , shape_(shape)
-        , faults_(shape ? readers_faults::none : faults) {
+                  schedule_faults faults, std::optional<readers_shape> shape, std::ostream* story)
+        : tenures_network(seed, seen, parts, faults, shape, story) {
         readers_tenure_rules::parts = parts;
-        if (faults_ == readers_faults::chance) {
-            using enum readers_faults;
-            static constexpr std::array kinds{none, ordinary, ordinary, restarts, reckless};
-            faults_ = any_of(kinds);
-        }
         static constexpr std::array sizes{1U, 3U, 3U, 3U, 5U, 4U};
         instances_.resize(shape_ ? shape_->instances : any_of(sizes));
         static constexpr std::array<std::int64_t, 3> delays_us{50, 300, 2'000};
         delay_ = std::chrono::microseconds(shape_ ? 100 : any_of(delays_us));
         static constexpr std::array<std::int64_t, 2> ttls_ms{150, 600};
-        auto const calm = faults_ == readers_faults::none;
+        auto const calm = faults_ == schedule_faults::none;
         ttl_ = shape_ ? shape_->ttl : std::chrono::milliseconds(calm ? 3'000 : any_of(ttls_ms));
         timeout_ = one_in(4) ? max_travel() * 3 / 2 : 8 * max_travel();
         static constexpr std::array<std::int64_t, 3> retries_ms{5, 50, 250};
@@ -223,34 +218,10 @@ protected:
     ~readers_state() = default;
 
     void add_process(bool foreign) {
-        auto& me = clients_.emplace_back();
-        me.foreign = foreign;
-        me.ppm = slow_ ? -max_ppm : between(-max_ppm, max_ppm);
-        me.connections.resize(size());
+        add_client();
+        clients_.back().foreign = foreign;
     }
 
-    /// Usually about delay_, now and then far longer.
-    true_time travel() override {
-        if (shape_ && shape_->steady) return delay_.count();
-        if (is_faulty() && one_in(150)) return some(ttl_ / 2);
-        return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);
-    }
-    duration max_travel() const { return delay_ / 4 + delay_ * 3; }
-    bool is_faulty() const { return faults_ != readers_faults::none && now() < calm_from_; }
-    bool is_reckless() const { return faults_ == readers_faults::reckless; }
-    bool forgets() const { return faults_ == readers_faults::restarts; }
-
-    time_point local(unsigned p) const {
-        return time_point(duration(stretched(now(), clients_[p].ppm)));
-    }
-    /// The instances whose grants count.
-    instance_set voters(unsigned p) const {
-        auto const& me = clients_[p];
-        auto all = reachable(p);
-        for (unsigned i = 0; i < size(); ++i)
-            if (me.connections[i].doubt.active(local(p))) all.erase(i);
-        return all;
-    }
     bool has_quorum_of_instances(unsigned p) const { return voters(p).size() >= quorum(); }
 
     bool is_held(tenure_state const& t) const {
@@ -277,18 +248,9 @@ protected:
         return at.key.is == static_cast<int>(token) && clock_ms(i) <= at.key.until;
     }
 
-    readers_tally& seen_;
-    readers_parts const parts_;
-    std::optional<readers_shape> const shape_;
-    readers_faults faults_;
     unsigned handover_limit_ = 1;
-    duration ttl_{}, timeout_{}, delay_{}, retry_{}, hold_{}, handover_time_{};
-    bool slow_ = false;
-    unsigned expiry_ = 0, hints_ = 1; ///< of reckless schedules: percent, and how many
-    std::deque<actor> actors_;
-    std::deque<tenure_state> tenures_;
-    std::set<unsigned> holding_;              ///< tenures that were won and are not over
-    std::set<unsigned> stays_;                ///< tokens of which something stays until its ttl
+    duration retry_{}, hold_{}, handover_time_{};
+    unsigned expiry_ = 0, hints_ = 1;         ///< of reckless schedules: percent, and how many
     std::map<unsigned, unsigned> tombstones_; ///< with the tokens that they replace
     struct offer {
         unsigned token;
@@ -298,9 +260,7 @@ protected:
     std::vector<offer> offered_;     ///< tokens that were left for another
     std::set<std::uint64_t> issued_; ///< fences of writers
     std::uint64_t greatest_ = 0, greatest_written_ = 0;
-    true_time calm_from_ = 0, stop_at_ = 0;
-    unsigned queued_ = 0;
-    std::uint64_t arrivals_ = 0, commands_ = 0;
+    std::uint64_t arrivals_ = 0;
     readers_measures measures_;
 };
 

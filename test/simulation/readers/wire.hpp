@@ -18,123 +18,16 @@ protected:
     using readers_servers::readers_servers;
     ~readers_wire() = default;
 
-    virtual void pass_on(message const& m, unsigned i) = 0;
-    virtual void on_unavailable(unsigned p, unsigned i) = 0;
-    virtual void on_available(unsigned p) = 0;
-    virtual void forget_process(unsigned p) = 0;
-
-    //
-    // A process
-    //
-
-    void submit(unsigned t, unsigned i, message m) {
-        auto const p = tenures_[t].process;
-        auto& conn = clients_[p].connections[i];
-        m.tenure = t;
-        if (!conn.available()) {
-            if (m.op != command::release) return;
-            ++tenures_[t].pending;
-            conn.pending.push_back({t, now()});
-            return;
-        }
-        ++tenures_[t].pending;
-        send(p, i, std::move(m));
-    }
-    void send(unsigned p, unsigned i, message m) {
+    void complete(message& m) const override {
         auto const& its = tenures_[m.tenure];
         m.by = its.by;
-        m.sent = local(p);
         m.ttl = its.machine.ttl() / 1ms;
         m.adopts = its.adopts && m.op == command::acquire;
         auto const window = protocol::waiting_rules::readers_turn(its.round_trip);
         m.readers_turn = std::chrono::ceil<std::chrono::milliseconds>(window) / 1ms;
-        ++commands_;
-        auto const serial = transmit(p, i, std::move(m));
-        if (!is_faulty()) return;
-        at(real(timeout_, clients_[p].ppm), clients_[p],
-           [this, p, i, serial] { on_overdue(p, i, serial); });
+        if (m.op == command::release && m.answered) m.withdraws = true;
     }
-    void on_overdue(unsigned p, unsigned i, std::uint64_t serial) {
-        auto& conn = clients_[p].connections[i];
-        if (!clients_[p].alive || !conn.available() || !is_awaited(p, i, serial)) return;
-        ++seen_.suspects;
-        give_up_answers(p, i);
-        on_unavailable(p, i);
-        at(3 * timeout_.count(), clients_[p], [this, p, i, epoch = conn.epoch] {
-            auto const& still = clients_[p].connections[i];
-            if (still.suspect && still.epoch == epoch) cut(p, i, travel());
-        });
-    }
-    void on_silence(unsigned p, unsigned i, message& m) override {
-        auto& conn = clients_[p].connections[i];
-        if (!m.answered) {
-            m.said = verdict::unknown;
-            pass_on(m, i);
-        }
-        if (conn.up) return;
-        if (m.op == command::release) {
-            conn.pending.push_back({m.tenure, now()});
-        } else {
-            finished(m.tenure);
-        }
-    }
-    void send_pending(unsigned p, unsigned i, bool new_session) {
-        auto& conn = clients_[p].connections[i];
-        for (auto const& k : std::exchange(conn.pending, {})) {
-            auto const gone =
-                std::max(k.since, conn.ended) +
-                real(2 * ttl_ + protocol::redlock_rules::drift(2 * ttl_), clients_[p].ppm);
-            if (new_session && gone <= now()) {
-                finished(k.tenure);
-                continue;
-            }
-            message m;
-            m.tenure = k.tenure;
-            m.op = command::release;
-            m.withdraws = true;
-            m.answered = true;
-            send(p, i, std::move(m));
-        }
-    }
-    // A command has been answered, or will never be carried out.
-    void finished(unsigned t) {
-        --tenures_[t].pending;
-        check_clean(t);
-    }
-
-    /// Breaks a connection. Messages under way are lost, or the instance carries them out later.
-    void cut(unsigned p, unsigned i, true_time span) {
-        auto& me = clients_[p];
-        if (!me.alive) return;
-        ++seen_.breaks;
-        auto& conn = me.connections[i];
-        auto late = one_in(2) ? conn.to_server : std::deque<message>();
-        sever(p, i);
-        conn.ghosts = std::move(late);
-        conn.ghosts_at = now() + some(one_in(2) ? ttl_ : delay_ * 8);
-        on_client(p, [this, p, i] {
-            if (!clients_[p].alive) return;
-            lose(p, i);
-            on_unavailable(p, i);
-        });
-        reconnect_after(p, i, span);
-    }
-    void on_reconnected(unsigned p, unsigned i) override {
-        auto& me = clients_[p];
-        if (!me.alive) return;
-        auto const& at_instance = instances_[i];
-        if (now() < at_instance.frozen_until)
-            return reconnect_after(p, i, at_instance.frozen_until - now());
-        auto& conn = me.connections[i];
-        connected(conn);
-        if (std::exchange(conn.restarted, false) && parts_.restart_guard) {
-            ++seen_.quarantined;
-            conn.doubt.begin(local(p), ttl_ * 2);
-            at(real(ttl_ * 2, me.ppm) + 1, me, [this, p] { on_available(p); });
-        }
-        send_pending(p, i, true);
-        on_available(p);
-    }
+    duration longest_ttl(unsigned) const override { return 2 * ttl_; }
 
     //
     // Faults
@@ -265,41 +158,7 @@ protected:
         empty.versions = its.versions + 1;
         its = std::move(empty);
         for (auto const token : tokens) key_changed(token);
-        for (unsigned p = 0; p < clients_.size(); ++p) {
-            cut(p, i, span + travel());
-            auto& conn = clients_[p].connections[i];
-            conn.restarted = true;
-            conn.ghosts.clear(); // its sockets are gone
-        }
-    }
-    void kill(unsigned p) {
-        auto& me = clients_[p];
-        auto const alive = std::count_if(clients_.begin(), clients_.end(),
-                                         [](auto const& each) { return each.alive; });
-        if (!me.alive || alive < 2) return;
-        ++seen_.deaths;
-        write_story("process ", p, " is killed");
-        forget_process(p);
-        me.alive = false;
-        for (auto& a : actors_) {
-            if (a.process != p) continue;
-            if (a.is == actor::state::queued) --queued_;
-            a.is = actor::state::gone;
-            ++a.ticket;
-        }
-        for (auto& t : tenures_)
-            if (t.process == p) t.dead = t.over = true;
-        for (unsigned i = 0; i < size(); ++i) {
-            // Some of its commands may still arrive.
-            auto& conn = me.connections[i];
-            auto late = conn.to_server;
-            sever(p, i);
-            conn.ghosts = std::move(late);
-            conn.ghosts_at = now() + some(delay_ * 8);
-            conn.up = false;
-            conn.in_flight.clear();
-            conn.pending.clear();
-        }
+        cut_all(i, span);
     }
 };
 

@@ -37,7 +37,7 @@ protected:
 
     // M2: nothing is left when everything has been answered. What a ghost has set goes with its
     // ttl.
-    void check_clean(unsigned t) {
+    void check_clean(unsigned t) override {
         auto const& its = tenures_[t];
         if (!its.over || its.dead || its.pending != 0 || stays_.contains(token(t))) return;
         for (auto const& i : instances_) {
@@ -79,7 +79,7 @@ protected:
     }
     // A1: the instances have refused an adoption.
     void check_failed_adoption(unsigned t) {
-        if (faults_ == set_faults_of::none && has_quorum(t))
+        if (faults_ == schedule_faults::none && has_quorum(t))
             fail("A1", "an adoption has failed, and its keys are there");
     }
 

@@ -2,7 +2,7 @@
 // and tenures, and drives them as the runtime does (runtime/acquire). Simulated instances with
 // several keys carry out the scripts. Some clients are foreign: SET NX PX, and no queue.
 //
-// A schedule is one of four kinds (set_faults_of). Without faults, it can also measure. In an
+// A schedule is one of four kinds (schedule_faults). Without faults, it can also measure. In an
 // ordinary one, messages are late or lost, connections break and instances carry out their commands
 // later, instances freeze, clocks drift, processes stop or are killed, somebody deletes single
 // keys, and minorities keep keys that nobody has any more. In one with restarts, instances forget
@@ -41,7 +41,7 @@ namespace holdfast::test {
 class set_world : set_lines {
 public:
     set_world(std::uint64_t seed, sets_tally& seen, set_parts const& parts = {},
-              set_faults_of faults = set_faults_of::chance,
+              schedule_faults faults = schedule_faults::chance,
               std::optional<set_shape> shape = std::nullopt, std::ostream* story = nullptr)
         : set_lines(seed, seen, parts, faults, shape, story) {
         shape_ ? begin_measuring() : begin();
@@ -81,7 +81,7 @@ private:
         auto const horizon = ttl_.count() * 2 + hold_.count() * 20;
         stop_at_ = horizon * 2;
         calm_from_ = stop_at_;
-        if (faults_ != set_faults_of::none) plan_faults(horizon);
+        if (faults_ != schedule_faults::none) plan_faults(horizon);
         // After the faults each acquire may wait for keys that the dead have left, for pauses, and
         // for all others.
         auto const turns = static_cast<std::int64_t>(actors_.size() + 1) * 2;

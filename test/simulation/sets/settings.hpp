@@ -5,13 +5,15 @@
 
 #include "protocol/time.hpp"
 
+#include "simulation/kernel/tenures_network.hpp"
+
 #include <cstdint>
 #include <limits>
 
 namespace holdfast::test {
 
 /// Counts of events that the properties concern. A run without them proves nothing.
-struct sets_tally {
+struct sets_tally : faults_tally {
     std::uint64_t leases = 0, sets = 0, singles = 0, foreign = 0, fenced = 0, handovers = 0,
                   sets_handed_over = 0, extended = 0, healed = 0, raised = 0, lost = 0, refused = 0,
                   timed_out = 0, cancelled = 0, cancelled_together = 0, cancelled_in_order = 0,
@@ -20,10 +22,9 @@ struct sets_tally {
                   conversions_failed = 0, started_over = 0, overwritten = 0, behind_sets = 0,
                   behind_queues = 0, pushes = 0, own_releases = 0, tracks = 0, ghosts = 0,
                   ghost_conversions = 0, ghost_grants = 0, ghost_extensions = 0, ghost_releases = 0,
-                  breaks = 0, freezes = 0, deaths = 0, stops = 0, restarts = 0, quarantined = 0,
-                  robberies = 0, remnants = 0, suspects = 0, expiries = 0, early_expiries = 0,
-                  folded = 0, late = 0, inspections = 0, overslept = 0, left = 0, adopted = 0,
-                  sets_adopted = 0, not_adopted = 0, overtaken = 0, stood_aside = 0;
+                  robberies = 0, remnants = 0, expiries = 0, early_expiries = 0, folded = 0,
+                  late = 0, inspections = 0, overslept = 0, left = 0, adopted = 0, sets_adopted = 0,
+                  not_adopted = 0, overtaken = 0, stood_aside = 0;
 };
 
 /// The duties of the instances and of the driver. Tests break them one at a time.
@@ -54,15 +55,6 @@ struct set_parts {
     bool asks_each_time = true; ///< whether the first waiter of a queue may try
     bool heals_held_alone = true;
     bool restart_guard = true;
-};
-
-/// Which promises a schedule can keep.
-enum class set_faults_of : std::uint8_t {
-    chance,   ///< chance chooses among the others
-    none,     ///< no faults
-    ordinary, ///< delays, loss, ghosts, crashes of processes, stops, robbed keys
-    restarts, ///< the same, and instances forget, also their counters
-    reckless, ///< keys expire at any moment and hints show anything: only fences and order stand
 };
 
 inline constexpr unsigned never = std::numeric_limits<unsigned>::max(); ///< patience

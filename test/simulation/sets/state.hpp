@@ -12,7 +12,7 @@
 #include "protocol/waiting/wait_queue.hpp"
 #include "protocol/waiting/waiter.hpp"
 
-#include "simulation/kernel/network.hpp"
+#include "simulation/kernel/tenures_network.hpp"
 #include "simulation/sets/settings.hpp"
 
 #include <algorithm>
@@ -66,10 +66,8 @@ struct message : test::message {
     unsigned key = 0; ///< of a push
 };
 
-struct connection : test::connection<message> {
+struct connection : guarded_connection<message> {
     time_point heard{};
-    protocol::quarantine doubt;
-    bool restarted = false; ///< the instance, since the client was connected last
 };
 
 struct queue;
@@ -161,10 +159,8 @@ struct tenure_state {
     bool converts = false;
 };
 
-struct client : test::client<connection> {
-    std::int64_t ppm = 0;
-    bool alive = true, foreign = false;
-    protocol::round_trips usual;
+struct client : holding_process<connection> {
+    bool foreign = false;
     instance_set newly_late;
     std::map<std::pair<bool, key_list>, queue*> queues;
     std::unique_ptr<protocol::key_line[]> lines; ///< by key
@@ -193,33 +189,30 @@ struct instance {
     key_listeners listeners;
 };
 
-} // namespace setting
-
-class set_state : protected network<setting::client, setting::instance> {
-protected:
+struct world {
     using client = setting::client;
     using instance = setting::instance;
     using actor = setting::actor;
+    using tenure_state = setting::tenure_state;
+    using tally = sets_tally;
+    using parts = set_parts;
+    using shape = set_shape;
+};
+
+} // namespace setting
+
+class set_state : protected tenures_network<setting::world> {
+protected:
+    using client = setting::client;
+    using instance = setting::instance;
     using queue = setting::queue;
     using set_turn = setting::set_turn;
-    using tenure_state = setting::tenure_state;
     using key_list = setting::key_list;
     using tenure_phase = protocol::tenure_phase;
 
-    set_state(std::uint64_t seed, sets_tally& seen, set_parts const& parts, set_faults_of faults,
+    set_state(std::uint64_t seed, sets_tally& seen, set_parts const& parts, schedule_faults faults,
               std::optional<set_shape> shape, std::ostream* story)
-        : network(seed, story)
-        , seen_(seen)
-        , parts_(parts)
-        , shape_(shape)
-        , faults_(faults) {
-        if (shape_) faults_ = set_faults_of::none;
-        if (faults_ == set_faults_of::chance) {
-            static constexpr std::array kinds{set_faults_of::none, set_faults_of::ordinary,
-                                              set_faults_of::ordinary, set_faults_of::restarts,
-                                              set_faults_of::reckless};
-            faults_ = any_of(kinds);
-        }
+        : tenures_network(seed, seen, parts, faults, shape, story) {
         static constexpr std::array sizes{1U, 3U, 3U, 3U, 5U, 4U};
         instances_.resize(shape_ ? shape_->instances : any_of(sizes));
         static constexpr std::array key_counts{2U, 3U, 3U, 4U, 6U};
@@ -254,34 +247,9 @@ protected:
     ~set_state() = default;
 
     void add_process(bool foreign) {
-        auto& me = clients_.emplace_back();
-        me.foreign = foreign;
-        me.ppm = slow_ ? -max_ppm : between(-max_ppm, max_ppm);
-        me.connections.resize(size());
-        me.lines = std::make_unique<protocol::key_line[]>(keys_);
-    }
-
-    /// Usually about delay_, now and then far longer.
-    true_time travel() override {
-        if (shape_ && shape_->steady) return delay_.count();
-        if (is_faulty() && one_in(150)) return some(ttl_ / 2);
-        return delay_.count() / 4 + some(one_in(10) ? delay_ * 3 : delay_);
-    }
-    duration max_travel() const { return delay_ / 4 + delay_ * 3; }
-    bool is_faulty() const { return faults_ != set_faults_of::none && now() < calm_from_; }
-    bool is_reckless() const { return faults_ == set_faults_of::reckless; }
-    bool forgets() const { return faults_ == set_faults_of::restarts; }
-
-    time_point local(unsigned p) const {
-        return time_point(duration(stretched(now(), clients_[p].ppm)));
-    }
-    /// The instances whose grants count.
-    instance_set voters(unsigned p) const {
-        auto const& me = clients_[p];
-        auto all = reachable(p);
-        for (unsigned i = 0; i < size(); ++i)
-            if (me.connections[i].doubt.active(local(p))) all.erase(i);
-        return all;
+        add_client();
+        clients_.back().foreign = foreign;
+        clients_.back().lines = std::make_unique<protocol::key_line[]>(keys_);
     }
 
     unsigned token(unsigned t) const {
@@ -303,20 +271,11 @@ protected:
         return text;
     }
 
-    sets_tally& seen_;
-    set_parts const parts_;
-    std::optional<set_shape> const shape_;
-    set_faults_of faults_;
     unsigned keys_ = 0, handover_limit_ = 1;
-    duration ttl_{}, timeout_{}, delay_{}, retry_{}, hold_{}, handover_time_{};
-    bool slow_ = false;
+    duration retry_{}, hold_{}, handover_time_{};
     unsigned expiry_ = 0, hints_ = 1; ///< of reckless schedules: percent, and how many
-    std::deque<actor> actors_;
     std::deque<set_turn> turns_;
     std::deque<queue> queues_;
-    std::deque<tenure_state> tenures_;
-    std::set<unsigned> holding_; ///< tenures that were won and are not over
-    std::set<unsigned> stays_;   ///< tokens of which a ghost has set a key, or a lease was left
     /// A lease that a process has left to another one.
     struct offer {
         unsigned token;
@@ -327,9 +286,7 @@ protected:
     std::map<unsigned, unsigned> heirs_;          ///< tenures that have adopted a token
     std::vector<std::set<std::uint64_t>> issued_; ///< fences of each key
     std::vector<std::uint64_t> greatest_;
-    true_time calm_from_ = 0, stop_at_ = 0;
-    unsigned queued_ = 0;
-    std::uint64_t arrivals_ = 0, commands_ = 0;
+    std::uint64_t arrivals_ = 0;
 };
 
 } // namespace holdfast::test
