@@ -2,6 +2,8 @@
 
 #include <boost/system/errc.hpp>
 
+#include <exception>
+#include <new>
 #include <ostream>
 #include <string>
 
@@ -163,8 +165,8 @@ void throw_error(error const& e) {
 std::exception_ptr detail::to_exception_ptr(error const& e) noexcept {
     if (!e) return nullptr;
     try {
-        throw_error(e);
-    } catch (...) {
+        return std::make_exception_ptr(lock_error(e));
+    } catch (std::bad_alloc const&) {
         return std::current_exception();
     }
 }

@@ -4,6 +4,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/address_v4.hpp>
+#include <boost/scope/scope_exit.hpp>
 
 #include <array>
 #include <chrono>
@@ -40,15 +41,9 @@ std::thread start_without_signals(F f) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    std::thread thread;
-    try {
-        thread = std::thread(std::move(f));
-    } catch (...) {
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
-        throw;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
+    boost::scope::scope_exit const restored(
+        [&] { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+    return std::thread(std::move(f));
 }
 
 } // namespace

@@ -58,19 +58,23 @@ struct task {
 struct handed_lease {
     std::size_t place = 0;
     lease_token token;
+    moment until{}; ///< it lasts
 
     std::string text() const {
         std::ostringstream out;
         out << place << ' ' << token.value << ' ' << token.fence << ' '
-            << (token.slot ? static_cast<int>(*token.slot) : -1) << ' ' << token.shared;
+            << (token.slot ? static_cast<int>(*token.slot) : -1) << ' ' << token.shared << ' '
+            << until.count();
         return out.str();
     }
     static handed_lease of(std::istream& in) {
         handed_lease l;
         int slot = -1;
-        in >> l.place >> l.token.value >> l.token.fence >> slot >> l.token.shared;
+        std::int64_t until = 0;
+        in >> l.place >> l.token.value >> l.token.fence >> slot >> l.token.shared >> until;
         if (!in) throw std::runtime_error("no lease");
         if (slot >= 0) l.token.slot = static_cast<unsigned>(slot);
+        l.until = moment(until);
         return l;
     }
 };
@@ -383,7 +387,9 @@ private:
         auto adopted = co_await locks_.adopt(on, from.token, quietly);
         auto const e = std::get<0>(adopted);
         note_call("adopt", began, 2 * instance_timeout, e);
-        if (e == errc::contended && !too_late) history_.refused(began, e);
+        auto const ended = at(clock_type::now());
+        if (e == errc::contended && ended < from.until)
+            history_.refused(began, on.key(), from.until - ended);
         if (e) co_return;
         auto used =
             use(from.place, std::move(std::get<1>(adopted)), {.asked = began, .adopted = true});
@@ -398,7 +404,10 @@ private:
         history_.looks(id, l);
         if (!l.held()) history_.lost();
         if (l.held() && gives_ && !stopping_ && draw(20) == 0) {
-            handed_lease const given{.place = reads ? place - 1 : place, .token = l.token()};
+            auto const left = l.deadline() - lease_clock::now();
+            handed_lease const given{.place = reads ? place - 1 : place,
+                                     .token = l.token(),
+                                     .until = at(clock_type::now() + left)};
             l.detach();
             std::cout << "give " << given.text() << std::endl;
             if (!std::cout) history_.wrong("a lease cannot be given away");

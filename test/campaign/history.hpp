@@ -79,11 +79,12 @@ struct loss {
     moment seen;
 };
 
-/// The lease of another process could not be adopted, as if this process had the lock.
+/// A lease of another process that still lasted could not be adopted, as if this process had the
+/// lock.
 struct refusal {
     unsigned client = 0;
     moment asked, told;
-    std::string how;
+    std::string of; ///< the key, and how long it lasted
 };
 
 /// A look at a process: its memory, and for how long it has used processors until then, or waited
@@ -177,7 +178,7 @@ private:
             r.client = client;
             std::int64_t told = 0;
             words >> time >> told;
-            std::getline(words >> std::ws, r.how);
+            std::getline(words >> std::ws, r.of);
             r.asked = moment(time);
             r.told = moment(told);
             if (words) refused.push_back(r);
@@ -250,8 +251,8 @@ public:
     void wrong(std::string_view text) { write('w', text); }
     void lost() { write('l', at(clock_type::now()).count()); }
     /// Of an adoption, until now.
-    void refused(clock_type::time_point asked, error const& e) {
-        write('a', at(asked).count(), at(clock_type::now()).count(), e.code().message());
+    void refused(clock_type::time_point asked, std::string_view key, moment left) {
+        write('a', at(asked).count(), at(clock_type::now()).count(), key, left.count(), "us");
     }
     /// Until now.
     void paused(moment length) { write('p', length.count(), at(clock_type::now()).count()); }

@@ -201,8 +201,8 @@ inline std::size_t unexplained(std::vector<loss> const& lost, std::vector<pause>
     }));
 }
 
-/// A process that adopts a lease cannot have the lock itself, whatever it waits for: the lease that
-/// it was given lasts. In these windows, and soon after, it may have ended.
+/// A process that adopts a lease which lasts cannot have the lock itself, whatever it waits for. In
+/// these windows, and soon after, the lease may have been lost.
 inline std::vector<std::string> refusals(std::vector<refusal> const& all,
                                          std::vector<window> const& disturbed) {
     constexpr moment soon = 1s;
@@ -213,7 +213,7 @@ inline std::vector<std::string> refusals(std::vector<refusal> const& all,
             }))
             continue;
         found.push_back("client " + std::to_string(r.client) +
-                        " could not adopt a lease, and there was no fault: " + r.how);
+                        " could not adopt a lease, and there was no fault: " + r.of);
     }
     return found;
 }

@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(a_loss_without_a_pause_of_its_client_is_found) {
 
 BOOST_AUTO_TEST_CASE(an_adoption_that_is_refused_without_a_fault_is_found) {
     auto const refused = [](moment asked, moment told) {
-        return campaign::refusals({{1, asked, told, "the lock is held"}}, {{5s, 6s}});
+        return campaign::refusals({{1, asked, told, "k 1 us"}}, {{5s, 6s}});
     };
     BOOST_TEST(refused(4'000ms, 4'999ms).size() == 1U);
     BOOST_TEST(refused(4'000ms, 5'000ms).empty());
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(an_adoption_that_is_refused_without_a_fault_is_found) {
     BOOST_TEST(refused(7'000ms, 7'001ms).empty());
     BOOST_REQUIRE(refused(7'001ms, 7'002ms).size() == 1U);
     BOOST_TEST(refused(7'001ms, 7'002ms).front() ==
-               "client 1 could not adopt a lease, and there was no fault: the lock is held");
+               "client 1 could not adopt a lease, and there was no fault: k 1 us");
 }
 
 // Keys that are seldom taken count for nothing.
@@ -394,7 +394,7 @@ BOOST_AUTO_TEST_CASE(a_history_ends_with_its_last_whole_line) {
 BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
     auto const h =
         read("c 12 release \nc 30 release the lease was lost\nw something is wrong\nl 500\n"
-             "a 7 9 the lock is held\np 40000 70000\np 20000 90000\nm 4096 100 7 3\nm 4000 2000100 "
+             "a 7 9 k 1 us\np 40000 70000\np 20000 90000\nm 4096 100 7 3\nm 4000 2000100 "
              "9 4\nu 30\nu 5\n");
     BOOST_TEST(h.calls.at("release").calls == 2U);
     BOOST_TEST((h.calls.at("release").longest == 30ms));
@@ -405,7 +405,7 @@ BOOST_AUTO_TEST_CASE(calls_findings_and_pauses_are_told) {
     BOOST_REQUIRE(h.refused.size() == 1U);
     BOOST_TEST((h.refused[0].asked == moment(7)));
     BOOST_TEST((h.refused[0].told == moment(9)));
-    BOOST_TEST(h.refused[0].how == "the lock is held");
+    BOOST_TEST(h.refused[0].of == "k 1 us");
     BOOST_REQUIRE(h.pauses.size() == 2U);
     BOOST_TEST((h.pauses[0].from == 30ms));
     BOOST_TEST((h.pauses[0].to == 70ms));

@@ -38,7 +38,7 @@ int tls_observer::on_verify(int valid, X509_STORE_CTX* store) {
     if (accepted == 0 && certificate != nullptr) {
         try {
             self->refused_ = facts_of(*certificate, X509_STORE_CTX_get_error_depth(store) == 0);
-        } catch (...) { // memory ran out: the message says less
+        } catch (std::bad_alloc const&) { // the message says less
         }
     }
     return accepted;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <utility>
 
 namespace holdfast::redis {
@@ -15,7 +16,7 @@ void pending_releases::keep(reply_handler_ptr owner, lease_clock::time_point sin
     if (dropped) all_.pop_front();
     try {
         all_.push_back({std::move(owner), since});
-    } catch (...) {
+    } catch (std::bad_alloc const&) {
         dropped = true;
     }
     if (dropped) counts_.releases_dropped.fetch_add(1, std::memory_order_relaxed);

@@ -2,16 +2,17 @@
 #ifndef HOLDFAST_REDIS_OPTIONAL_TEXT_HPP
 #define HOLDFAST_REDIS_OPTIONAL_TEXT_HPP
 
+#include <new>
 #include <string>
 
 namespace holdfast::redis {
 
-/// The text that `words` makes; empty if it throws, which means that memory ran out.
+/// The text that `words` makes; empty if memory runs out.
 template <class Words>
 std::string text_if_memory(Words&& words) noexcept {
     try {
         return std::string(words());
-    } catch (...) {
+    } catch (std::bad_alloc const&) {
         return {};
     }
 }

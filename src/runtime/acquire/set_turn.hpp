@@ -126,6 +126,22 @@ set_turn* turn_if_any(operation const&) noexcept;
 /// The lines of the keys that locks on several keys want or have in this process, and the places
 /// that their leases keep.
 class key_lines {
+    void make_lines(detail::lock_state const& of) {
+        for (auto const key : of.keys()) {
+            auto const at = lines_.try_emplace(std::string(key)).first;
+            at->second.key = at->first;
+        }
+    }
+    auto line_of(detail::lock_state const& of) {
+        return [this, keys = of.keys()](std::size_t n) -> protocol::key_line& {
+            return *find(keys[n]);
+        };
+    }
+    template <class InUse>
+    static auto in_use_of(InUse& in_use) {
+        return [&in_use](protocol::key_line& l) { return in_use(static_cast<line&>(l).key); };
+    }
+
 public:
     using called_hook = boost::intrusive::list_base_hook<
         boost::intrusive::tag<struct in_called_lines>,
@@ -184,22 +200,6 @@ public:
     }
 
 private:
-    void make_lines(detail::lock_state const& of) {
-        for (auto const key : of.keys()) {
-            auto const at = lines_.try_emplace(std::string(key)).first;
-            at->second.key = at->first;
-        }
-    }
-    auto line_of(detail::lock_state const& of) {
-        return [this, keys = of.keys()](std::size_t n) -> protocol::key_line& {
-            return *find(keys[n]);
-        };
-    }
-    template <class InUse>
-    static auto in_use_of(InUse& in_use) {
-        return [&in_use](protocol::key_line& l) { return in_use(static_cast<line&>(l).key); };
-    }
-
     struct text_hash {
         using is_transparent = void;
         std::size_t operator()(std::string_view s) const {

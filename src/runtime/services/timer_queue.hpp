@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -189,7 +189,7 @@ private:
         wait_->under_way = true;
         try {
             timer_->async_wait(waiter(wait_));
-        } catch (...) {
+        } catch (std::bad_alloc const&) {
             // The destructor of the handler has reported the failure.
         }
     }

@@ -38,18 +38,29 @@ protected:
     void turn(unsigned p, Work&& work) {
         auto& me = clients_[p];
         if (!me.alive) return;
-        if (std::exchange(me.in_turn, true)) return work();
+        if (std::exchange(me.in_turn, true)) {
+            work();
+            if (me.gathers) settle_all(p);
+            return;
+        }
         work();
-        end_turn(p);
-        clients_[p].in_turn = false;
+        if (shape_ || !one_in(8)) return end_turn(p);
+        // Other events belong to the same turn.
+        settle_all(p);
+        me.gathers = true;
+        at(some(delay_ * 2), me, [this, p] {
+            if (clients_[p].alive) end_turn(p);
+        });
     }
     void end_turn(unsigned p) {
         auto& me = clients_[p];
+        me.gathers = false;
         do {
             settle_all(p);
             continue_turns(p);
         } while (!me.unsettled.empty());
         look_for_late(p);
+        clients_[p].in_turn = false;
         if (me.dropped.empty()) return;
         at(one_in(2) ? 0 : some(delay_ / 4), me, [this, p] {
             turn(p, [&] {
@@ -138,7 +149,8 @@ protected:
         }
         a.adopted = nobody;
         if (!shape_ && !clients_[a.process].foreign && !offered_.empty() && one_in(2)) {
-            auto const& from = offered_.back();
+            if (one_in(2)) std::swap(offered_[below(offered_.size())], offered_.back());
+            auto const& from = offered_.back(); // it may have ended long ago
             a.adopted = static_cast<int>(from.token);
             a.set = from.set;
             a.keys = from.keys;

@@ -252,6 +252,8 @@ protected:
         if (q.holder != nullptr) {
             ++seen_.sets_handed_over;
             q.holder->hand_over_to(*next);
+            if (!next->first_everywhere())
+                fail("lines", "a lease was handed on to one that is not first everywhere");
         }
         q.holder = next;
     }

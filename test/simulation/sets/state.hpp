@@ -170,6 +170,7 @@ struct client : holding_process<connection> {
     std::vector<unsigned> dropped; ///< leases of tenures, of which nobody has told the keeper yet
     duration round_trip_of_set{};
     bool in_turn = false;
+    bool gathers = false; ///< the turn waits for other events
 };
 
 /// The listeners of each key.

@@ -284,6 +284,19 @@ BOOST_AUTO_TEST_CASE(one_that_was_overtaken_waits_for_no_queue_afterwards) {
     l.leave(next);
 }
 
+// Its servers have answered before it could call off its try.
+BOOST_AUTO_TEST_CASE(one_that_has_won_although_it_was_overtaken_hands_nothing_on) {
+    lines l;
+    auto& won = l.enter("ab");
+    auto& next = l.enter("ab");
+    auto& first = l.overtake("bc");
+    BOOST_TEST(!won.is_followed_by(next));
+    BOOST_TEST(l.leave(won).empty());
+    BOOST_TEST(!next.first_everywhere());
+    BOOST_TEST(l.leave(first) == "ab ");
+    l.leave(next);
+}
+
 BOOST_AUTO_TEST_CASE(waiters_for_one_key_come_next_when_one_that_overtook_leaves) {
     lines l;
     waiter one;
