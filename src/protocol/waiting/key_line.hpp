@@ -179,11 +179,12 @@ public:
     /// True if `next` wants the same keys, and stands right behind this turn in all lines. So the
     /// lease of this turn may be handed over to it.
     bool is_followed_by(key_turn const& next) const {
-        // It may have won what it had asked for just before it was overtaken.
-        if (!first_everywhere() || places_.size() != next.places_.size()) return false;
+        if (places_.size() != next.places_.size()) return false;
         for (std::size_t i = 0; i < places_.size(); ++i) {
             auto const& all = places_[i].line->places_;
-            auto const behind = std::next(all.iterator_to(places_[i]));
+            // One that has overtaken others may stand before it, also if it has won meanwhile.
+            if (&all.front() != &places_[i]) return false;
+            auto const behind = std::next(all.begin());
             if (behind == all.end() || behind->turn != &next || !places_[i].behind.empty())
                 return false;
             if (!places_[i].free && !behind->free) return false;

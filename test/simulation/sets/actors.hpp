@@ -44,11 +44,11 @@ protected:
             return;
         }
         work();
-        if (shape_ || !one_in(8)) return end_turn(p);
-        // Other events belong to the same turn.
+        if (shape_ || !one_in(4)) return end_turn(p);
+        // Other events belong to the same turn, but no answer to what it sends.
         settle_all(p);
         me.gathers = true;
-        at(some(delay_ * 2), me, [this, p] {
+        at(some(delay_ / 2), me, [this, p] {
             if (clients_[p].alive) end_turn(p);
         });
     }

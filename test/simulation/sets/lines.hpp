@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -253,7 +254,8 @@ protected:
             ++seen_.sets_handed_over;
             q.holder->hand_over_to(*next);
             if (!next->first_everywhere())
-                fail("lines", "a lease was handed on to one that is not first everywhere");
+                fail("lines", "process " + std::to_string(q.process) + " hands " + names(q.keys) +
+                                  " on to one that is not first everywhere");
         }
         q.holder = next;
     }

@@ -154,7 +154,7 @@ private:
             if (before >= 0) keys_changed(tenure_of(before));
             will_expire(i, k, token(m.tenure));
         }
-        keys_changed(m.tenure);
+        keys_changed(tenure_of(static_cast<int>(token(m.tenure))));
     }
     void will_expire(unsigned i, unsigned k, unsigned t) {
         if (percent(expiry_) && now() < calm_from_)
@@ -220,7 +220,7 @@ private:
             changed = true;
             written(i, k, static_cast<int>(p));
         }
-        keys_changed(m.tenure);
+        keys_changed(tenure_of(static_cast<int>(token(m.tenure))));
         return changed;
     }
     void read(unsigned p, unsigned i, message& m) {

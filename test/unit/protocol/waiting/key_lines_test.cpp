@@ -294,6 +294,15 @@ BOOST_AUTO_TEST_CASE(one_that_has_won_although_it_was_overtaken_hands_nothing_on
     BOOST_TEST(l.leave(won).empty());
     BOOST_TEST(!next.first_everywhere());
     BOOST_TEST(l.leave(first) == "ab ");
+    // Neither does one that has overtaken, behind another one.
+    auto& other = l.overtake("bc");
+    auto& same = l.overtake("ab");
+    BOOST_TEST(same.first_everywhere());
+    BOOST_TEST(!same.is_followed_by(next));
+    BOOST_TEST(l.leave(other).empty());
+    BOOST_TEST(same.is_followed_by(next));
+    same.hand_over_to(next);
+    BOOST_TEST(next.first_everywhere());
     l.leave(next);
 }
 
