@@ -5,20 +5,20 @@
 #include "redis/wire/lock_command.hpp"
 
 #include "support/text.hpp"
+#include "unit/redis/wire/kinds/kind_replies.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 using namespace holdfast::redis;
+using namespace holdfast::test::kind_replies;
 using namespace std::chrono_literals;
 using holdfast::degradation;
 using holdfast::errc;
@@ -50,51 +50,9 @@ std::string last_argument(std::string const& command) {
     return command.substr(begin, end - begin);
 }
 
-class lock final : public reply_handler {
-public:
-    lock_kind const& kind() const noexcept override { return fair_key; }
-    command_args arguments(command) const noexcept override { return seat; }
-    bool still_wants(command) const noexcept override { return true; }
-    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
-
-private:
-    void recycle() noexcept override {}
-};
-
-element number(std::string_view text) {
-    return {reply_type::number, 0, text};
-}
-element error(std::string_view text) {
-    return {reply_type::simple_error, 0, text};
-}
-element const ok{reply_type::simple_string, 0, "OK"};
-element const null{reply_type::null, 0, {}};
-
-class replies {
-public:
-    replies(command c, std::vector<element> const& all, bool fenced = false, bool tracked = true) {
-        BOOST_REQUIRE(all.size() == fair_key.replies(c, tracked));
-        auto left = static_cast<unsigned>(all.size());
-        for (auto const& e : all) {
-            reader_.take({.kind = fair_key,
-                          .command = c,
-                          .words = {.tracked = tracked},
-                          .fenced = fenced,
-                          .owner = lock_,
-                          .secrets = secrets_,
-                          .trusts_pushes = true},
-                         --left, e);
-            if (reader_.has_lack()) lack = reader_.take_lack().first;
-        }
-    }
-    answer const* operator->() const { return &reader_.result(); }
-    lock_reply const& reader() const { return reader_; }
-    std::optional<degradation> lack;
-
-private:
-    lock lock_;
-    secret_list secrets_{"hush"};
-    lock_reply reader_;
+struct replies : answer_of {
+    replies(command c, std::vector<element> const& all, bool fenced = false, bool tracked = true)
+        : answer_of(fair_key, seat, c, all, fenced, {.tracked = tracked}) {}
 };
 
 std::string name_of_line(std::string_view key, bool in_cluster = false) {

@@ -5,13 +5,13 @@
 
 #include "support/resp.hpp"
 #include "support/text.hpp"
+#include "unit/redis/wire/kinds/kind_replies.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <openssl/evp.h>
 #include <optional>
@@ -21,6 +21,7 @@
 #include <vector>
 
 using namespace holdfast::redis;
+using namespace holdfast::test::kind_replies;
 using namespace std::chrono_literals;
 using holdfast::protocol::command;
 using holdfast::test::contains;
@@ -75,34 +76,10 @@ std::string const counter = "{seat:7}:fence";
 using holdfast::errc;
 using holdfast::protocol::verdict;
 
-class lock final : public reply_handler {
-public:
+struct lock : lock_with {
     explicit lock(command_args const& a = seat)
-        : args_(a) {}
-    command_args arguments(command) const noexcept override { return args_; }
-    bool still_wants(command) const noexcept override { return true; }
-    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
-
-private:
-    void recycle() noexcept override {}
-
-    command_args args_;
+        : lock_with(exclusive_key, a) {}
 };
-
-element simple(std::string_view text) {
-    return {reply_type::simple_string, 0, text};
-}
-element number(std::string_view text) {
-    return {reply_type::number, 0, text};
-}
-element error(std::string_view text) {
-    return {reply_type::simple_error, 0, text};
-}
-element blob(std::string_view text) {
-    return {reply_type::blob_string, 0, text};
-}
-element const ok = simple("OK");
-element const null{reply_type::null, 0, {}};
 
 /// The answer that the replies to one command give.
 class replies {

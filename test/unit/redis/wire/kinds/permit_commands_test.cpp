@@ -8,10 +8,10 @@
 #include "redis/wire/token.hpp"
 
 #include "support/text.hpp"
+#include "unit/redis/wire/kinds/kind_replies.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +23,7 @@
 #include <vector>
 
 using namespace holdfast::redis;
+using namespace holdfast::test::kind_replies;
 using namespace std::chrono_literals;
 using holdfast::degradation;
 using holdfast::errc;
@@ -33,8 +34,6 @@ using holdfast::test::contains;
 namespace protocol = holdfast::protocol;
 
 namespace {
-
-using words = std::vector<std::string>;
 
 constexpr std::string_view our_token = "0123456789abcdef";
 
@@ -48,56 +47,12 @@ command_args fenced_workers() {
     return a;
 }
 
-/// The words of the encoded commands, without the texts and digests of scripts.
-words words_of(command c, wording w, command_args const& a, lock_kind const& kind = permit_key) {
-    codec::request r;
-    kind.encode(r, c, w, a);
-    words all;
-    std::string_view left = r.payload();
-    while (!left.empty()) {
-        auto const line = left.substr(0, left.find("\r\n"));
-        left.remove_prefix(line.size() + 2);
-        if (line.front() != '$') continue;
-        auto const size = std::stoul(std::string(line.substr(1)));
-        all.emplace_back(left.substr(0, size));
-        left.remove_prefix(size + 2);
-        if (all.back().starts_with("EVAL")) {
-            auto const text = left.substr(0, left.find("\r\n"));
-            left.remove_prefix(text.size() + 2 + std::stoul(std::string(text.substr(1))) + 2);
-        }
-    }
-    return all;
+/// The same tenure when it has a slot.
+command_args holding(command_args a, std::optional<std::uint16_t> slot = 3) {
+    a.slot = slot;
+    return a;
 }
 
-class lock final : public reply_handler {
-public:
-    explicit lock(bool fenced, std::optional<std::uint16_t> slot)
-        : fenced_(fenced)
-        , slot_(slot) {}
-    lock_kind const& kind() const noexcept override { return permit_key; }
-    command_args arguments(command) const noexcept override {
-        auto a = fenced_ ? fenced_workers() : workers();
-        a.slot = slot_;
-        return a;
-    }
-    bool still_wants(command) const noexcept override { return true; }
-    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
-
-private:
-    void recycle() noexcept override {}
-    bool fenced_;
-    std::optional<std::uint16_t> slot_;
-};
-
-element number(std::string_view text) {
-    return {reply_type::number, 0, text};
-}
-element error(std::string_view text) {
-    return {reply_type::simple_error, 0, text};
-}
-element const ok{reply_type::simple_string, 0, "OK"};
-element const null{reply_type::null, 0, {}};
-element const array{reply_type::array, 0, {}};
 element part(std::string_view number) {
     return {reply_type::number, 1, number};
 }
@@ -105,65 +60,18 @@ element text_part(std::string_view text) {
     return {reply_type::blob_string, 1, text};
 }
 
-class replies {
-public:
-    /// Each element of depth 0 begins the next reply. `slot`: that the tenure has already.
+struct replies : answer_of {
+    /// `slot`: that the tenure has already.
     replies(command c, std::vector<element> const& all, bool fenced = false, wording w = {},
             std::optional<std::uint16_t> slot = {})
-        : lock_(fenced, slot) {
-        auto left = static_cast<unsigned>(std::ranges::count(all, std::size_t{0}, &element::depth));
-        BOOST_REQUIRE(left == permit_key.replies(c, w.tracked));
-        for (auto const& e : all) {
-            if (e.depth == 0) --left;
-            reader_.take({.kind = permit_key,
-                          .command = c,
-                          .words = w,
-                          .fenced = fenced,
-                          .owner = lock_,
-                          .secrets = secrets_,
-                          .trusts_pushes = true},
-                         left, e);
-            if (reader_.has_lack()) lack = reader_.take_lack().first;
-        }
-    }
-    answer const* operator->() const { return &reader_.result(); }
-    bool is_nonsense() const {
-        return reader_.result().verdict == verdict::unknown &&
-               reader_.ends_session() == errc::not_redis;
-    }
-    lock_reply const& reader() const { return reader_; }
-    std::optional<degradation> lack;
-
-private:
-    lock lock_;
-    secret_list secrets_{"hush"};
-    lock_reply reader_;
+        : answer_of(permit_key, holding(fenced ? fenced_workers() : workers(), slot), c, all,
+                    fenced, w) {}
 };
 
-class forced final : public reply_handler {
-public:
-    command_args arguments(command) const noexcept override {
-        return {.key = "workers", .token = {}};
-    }
-    bool still_wants(command) const noexcept override { return true; }
-    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
-
-private:
-    void recycle() noexcept override {}
-};
-
-answer forced_reply(element const& e) {
-    forced const owner;
-    secret_list const secrets{"hush"};
-    lock_reply reader;
-    reader.take({.kind = permit_key,
-                 .command = command::release,
-                 .words = {},
-                 .fenced = false,
-                 .owner = owner,
-                 .secrets = secrets},
-                0, e);
-    return {.verdict = reader.result().verdict};
+/// A release without a token.
+verdict forced(element const& reply) {
+    command_args const all{.key = "workers", .token = {}};
+    return answer_of(permit_key, all, command::release, {reply}, false, {})->verdict;
 }
 
 constexpr auto all_commands = {command::acquire, command::contend, command::heal,
@@ -171,16 +79,6 @@ constexpr auto all_commands = {command::acquire, command::contend, command::heal
                                command::inspect, command::track,   command::survey};
 constexpr auto takes = {command::acquire, command::contend, command::heal};
 constexpr wording tracked{.tracked = true};
-
-void check_words(words const& found, words const& expected) {
-    BOOST_TEST(found == expected, boost::test_tools::per_element());
-}
-
-/// The same tenure when it has a slot.
-command_args holding(command_args a, std::uint16_t slot = 3) {
-    a.slot = slot;
-    return a;
-}
 
 constexpr std::string_view label_and_random = "worker-7:0123456789abcdef0123456789abcdef";
 
@@ -204,17 +102,17 @@ BOOST_AUTO_TEST_CASE(a_take_names_the_slot_at_which_it_begins) {
                        "17",
                        "86400000"};
     for (auto const c : takes) {
-        check_words(words_of(c, {}, workers()), plain);
-        check_words(words_of(c, {.whole_script = true}, fenced_workers()), fenced);
+        check_words(words_of(permit_key, c, {}, workers()), plain);
+        check_words(words_of(permit_key, c, {.whole_script = true}, fenced_workers()), fenced);
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_tenure_with_a_slot_takes_no_other) {
     for (auto const c : takes) {
-        check_words(words_of(c, {}, holding(workers())),
+        check_words(words_of(permit_key, c, {}, holding(workers())),
                     {"EVALSHA", "2", "workers", "{workers}:until", std::string(our_token), "10000",
                      "10", "3", "only"});
-        auto const fenced = words_of(c, {}, holding(fenced_workers(), 0));
+        auto const fenced = words_of(permit_key, c, {}, holding(fenced_workers(), 0));
         check_words({fenced.begin() + 8, fenced.end()}, {"0", "only", "17", "86400000"});
     }
 }
@@ -227,34 +125,34 @@ BOOST_AUTO_TEST_CASE(the_commands_of_a_held_lease) {
         return all;
     };
     for (auto const& a : {holding(workers()), holding(fenced_workers())}) {
-        check_words(words_of(command::extend, {}, a), with({"10000", "3"}));
-        check_words(words_of(command::release, {}, a), begin);
-        check_words(words_of(command::inspect, tracked, a), with({"10", "64"}));
-        check_words(words_of(command::track, {}, a), with({"10", "64"}));
+        check_words(words_of(permit_key, command::extend, {}, a), with({"10000", "3"}));
+        check_words(words_of(permit_key, command::release, {}, a), begin);
+        check_words(words_of(permit_key, command::inspect, tracked, a), with({"10", "64"}));
+        check_words(words_of(permit_key, command::track, {}, a), with({"10", "64"}));
     }
-    check_words(words_of(command::raise, {}, holding(fenced_workers())),
+    check_words(words_of(permit_key, command::raise, {}, holding(fenced_workers())),
                 {"EVALSHA", "3", "workers", "{workers}:until", "{workers}:fences",
                  std::string(our_token), "17", "86400000", "3"});
     // No native deletion removes a token.
     for (auto const d : {dialect::scripts, dialect::delifeq, dialect::delex})
-        check_words(words_of(command::release, {.dialect = d}, workers()), begin);
-    check_words(words_of(command::survey, {}, workers()),
-                words_of(command::survey, {}, workers(), exclusive_key));
+        check_words(words_of(permit_key, command::release, {.dialect = d}, workers()), begin);
+    check_words(words_of(permit_key, command::survey, {}, workers()),
+                words_of(exclusive_key, command::survey, {}, workers()));
 }
 
 // A server registers the caller for the keys that a script reads.
 BOOST_AUTO_TEST_CASE(who_tracks_the_key_registers_before_the_script) {
     for (auto const c : {command::contend, command::track}) {
-        auto const all = words_of(c, tracked, workers());
+        auto const all = words_of(permit_key, c, tracked, workers());
         BOOST_REQUIRE(all.size() > 4U);
         check_words({all.begin(), all.begin() + 4}, {"CLIENT", "CACHING", "YES", "EVALSHA"});
-        check_words({all.begin() + 3, all.end()}, words_of(c, {}, workers()));
+        check_words({all.begin() + 3, all.end()}, words_of(permit_key, c, {}, workers()));
         BOOST_TEST(permit_key.replies(c, true) == 2U);
         BOOST_TEST(permit_key.replies(c, false) == 1U);
     }
     for (auto const c : {command::acquire, command::heal, command::extend, command::raise,
                          command::release, command::inspect}) {
-        BOOST_TEST(words_of(c, tracked, workers())[0] == "EVALSHA");
+        BOOST_TEST(words_of(permit_key, c, tracked, workers())[0] == "EVALSHA");
         BOOST_TEST(permit_key.replies(c, true) == 1U);
     }
 }
@@ -392,13 +290,14 @@ BOOST_AUTO_TEST_CASE(what_is_done_with_a_held_lease) {
 BOOST_AUTO_TEST_CASE(a_release_without_a_token_ends_all_permits) {
     auto all = fenced_workers();
     all.token = {};
-    check_words(words_of(command::release, {}, all), {"DEL", "workers", "{workers}:until"});
-    BOOST_TEST((forced_reply(number("2")).verdict == verdict::yes));
-    BOOST_TEST((forced_reply(number("1")).verdict == verdict::yes));
-    BOOST_TEST((forced_reply(number("0")).verdict == verdict::no));
-    BOOST_TEST((forced_reply(number("-1")).verdict == verdict::unknown));
-    BOOST_TEST((forced_reply(null).verdict == verdict::unknown));
-    BOOST_TEST((forced_reply(error("NOPERM 'del'")).verdict == verdict::refused));
+    check_words(words_of(permit_key, command::release, {}, all),
+                {"DEL", "workers", "{workers}:until"});
+    BOOST_TEST((forced(number("2")) == verdict::yes));
+    BOOST_TEST((forced(number("1")) == verdict::yes));
+    BOOST_TEST((forced(number("0")) == verdict::no));
+    BOOST_TEST((forced(number("-1")) == verdict::unknown));
+    BOOST_TEST((forced(null) == verdict::unknown));
+    BOOST_TEST((forced(error("NOPERM 'del'")) == verdict::refused));
 }
 
 BOOST_AUTO_TEST_CASE(our_token_has_another_slot_than_ours) {

@@ -7,19 +7,19 @@
 #include "redis/wire/token.hpp"
 
 #include "support/text.hpp"
+#include "unit/redis/wire/kinds/kind_replies.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 using namespace holdfast::redis;
+using namespace holdfast::test::kind_replies;
 using namespace std::chrono_literals;
 using holdfast::degradation;
 using holdfast::errc;
@@ -30,8 +30,6 @@ using holdfast::test::contains;
 namespace protocol = holdfast::protocol;
 
 namespace {
-
-using words = std::vector<std::string>;
 
 constexpr std::string_view our_token = "0123456789abcdef";
 
@@ -50,88 +48,10 @@ command_args fenced_page() {
     return a;
 }
 
-/// The words of the encoded commands, without the texts and digests of scripts.
-words words_of(lock_kind const& kind, command c, wording w, command_args const& a) {
-    codec::request r;
-    kind.encode(r, c, w, a);
-    words all;
-    std::string_view left = r.payload();
-    while (!left.empty()) {
-        auto const line = left.substr(0, left.find("\r\n"));
-        left.remove_prefix(line.size() + 2);
-        if (line.front() != '$') continue;
-        auto const size = std::stoul(std::string(line.substr(1)));
-        all.emplace_back(left.substr(0, size));
-        left.remove_prefix(size + 2);
-        if (all.back().starts_with("EVAL")) {
-            auto const text = left.substr(0, left.find("\r\n"));
-            left.remove_prefix(text.size() + 2 + std::stoul(std::string(text.substr(1))) + 2);
-        }
-    }
-    return all;
-}
-
-class lock final : public reply_handler {
-public:
-    lock(lock_kind const& kind, bool fenced)
-        : kind_(kind)
-        , fenced_(fenced) {}
-    lock_kind const& kind() const noexcept override { return kind_; }
-    command_args arguments(command) const noexcept override {
-        return fenced_ ? fenced_page() : page();
-    }
-    bool still_wants(command) const noexcept override { return true; }
-    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
-
-private:
-    void recycle() noexcept override {}
-    lock_kind const& kind_;
-    bool fenced_;
-};
-
-element number(std::string_view text) {
-    return {reply_type::number, 0, text};
-}
-element error(std::string_view text) {
-    return {reply_type::simple_error, 0, text};
-}
-element const ok{reply_type::simple_string, 0, "OK"};
-element const null{reply_type::null, 0, {}};
-element const array{reply_type::array, 0, {}};
-
-class replies {
-public:
-    /// Each element of depth 0 begins the next reply.
+struct replies : answer_of {
     replies(lock_kind const& kind, command c, std::vector<element> const& all, bool fenced = false,
             wording w = {})
-        : lock_(kind, fenced) {
-        auto left = static_cast<unsigned>(std::ranges::count(all, std::size_t{0}, &element::depth));
-        BOOST_REQUIRE(left == kind.replies(c, w.tracked));
-        for (auto const& e : all) {
-            if (e.depth == 0) --left;
-            reader_.take({.kind = kind,
-                          .command = c,
-                          .words = w,
-                          .fenced = fenced,
-                          .owner = lock_,
-                          .secrets = secrets_,
-                          .trusts_pushes = true},
-                         left, e);
-            if (reader_.has_lack()) lack = reader_.take_lack().first;
-        }
-    }
-    answer const* operator->() const { return &reader_.result(); }
-    bool is_nonsense() const {
-        return reader_.result().verdict == verdict::unknown &&
-               reader_.ends_session() == errc::not_redis;
-    }
-    lock_reply const& reader() const { return reader_; }
-    std::optional<degradation> lack;
-
-private:
-    lock lock_;
-    secret_list secrets_{"hush"};
-    lock_reply reader_;
+        : answer_of(kind, fenced ? fenced_page() : page(), c, all, fenced, w) {}
 };
 
 constexpr auto all_commands = {command::acquire, command::contend, command::heal,
@@ -140,10 +60,6 @@ constexpr auto all_commands = {command::acquire, command::contend, command::heal
 constexpr auto acquires = {command::acquire, command::contend, command::heal};
 
 std::vector<lock_kind const*> const kinds{&read_key, &write_key};
-
-void check_words(words const& found, words const& expected) {
-    BOOST_TEST(found == expected, boost::test_tools::per_element());
-}
 
 } // namespace
 

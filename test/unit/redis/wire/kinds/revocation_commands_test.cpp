@@ -8,6 +8,7 @@
 #include "redis/wire/tombstone.hpp"
 
 #include "support/text.hpp"
+#include "unit/redis/wire/kinds/kind_replies.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -15,9 +16,9 @@
 #include <chrono>
 #include <string>
 #include <string_view>
-#include <vector>
 
 using namespace holdfast::redis;
+using namespace holdfast::test::kind_replies;
 using namespace std::chrono_literals;
 using holdfast::errc;
 using holdfast::protocol::command;
@@ -29,57 +30,25 @@ namespace {
 constexpr std::string_view our_token = "web-7:0123456789abcdef0123456789abcdef";
 constexpr std::string_view another = "web-8:0123456789abcdef0123456789abcdef";
 
-class handler final : public reply_handler {
-public:
-    explicit handler(lock_kind const& kind, token_place held_in = token_place::key)
-        : kind_(kind)
-        , held_in_(held_in) {}
-    lock_kind const& kind() const noexcept override { return kind_; }
-    command_args arguments(command) const noexcept override {
-        return {.key = "k",
-                .token = our_token,
-                .ttl = 10'000ms,
-                .keys = keys_,
-                .tombstone = "revoked@ops:x",
-                .held_in = held_in_};
-    }
-    bool still_wants(command) const noexcept override { return true; }
-    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
+constexpr std::array<std::string_view, 2> keys{"a", "b"};
 
-private:
-    void recycle() noexcept override {}
-    lock_kind const& kind_;
-    token_place const held_in_;
-    std::array<std::string_view, 2> keys_{"a", "b"};
-};
-
-struct reading {
-    reading(lock_kind const& kind, command c, element const& e)
-        : owner(kind) {
-        reader.take({.kind = kind,
-                     .command = c,
-                     .words = {},
-                     .fenced = false,
-                     .owner = owner,
-                     .secrets = secrets,
-                     .trusts_pushes = true},
-                    0, e);
-    }
-    answer const* operator->() const { return &reader.result(); }
-
-    handler owner;
-    secret_list secrets;
-    lock_reply reader;
-};
-
-element bulk(std::string_view text) {
-    return {reply_type::blob_string, 0, text};
+command_args revoked(token_place held_in) {
+    return {.key = "k",
+            .token = our_token,
+            .ttl = 10'000ms,
+            .keys = keys,
+            .tombstone = "revoked@ops:x",
+            .held_in = held_in};
 }
+
+struct reading : answer_of {
+    reading(lock_kind const& kind, command c, element const& e)
+        : answer_of(kind, revoked(token_place::key), c, {e}, false, {}) {}
+};
 
 std::string encoded(token_place held_in, wording w = {}) {
     codec::request r;
-    handler const owner(revoked_key, held_in);
-    revoked_key.encode(r, command::revoke, w, owner.arguments(command::revoke));
+    revoked_key.encode(r, command::revoke, w, revoked(held_in));
     return std::string(r.payload());
 }
 
@@ -121,40 +90,37 @@ BOOST_AUTO_TEST_CASE(the_script_of_a_reader_or_a_permit_has_the_set_of_these) {
 }
 
 BOOST_AUTO_TEST_CASE(replies_to_a_revocation) {
-    BOOST_TEST((reading(revoked_key, command::revoke, {reply_type::number, 0, "1"})->verdict ==
-                verdict::yes));
-    BOOST_TEST((reading(revoked_key, command::revoke, {reply_type::number, 0, "0"})->verdict ==
-                verdict::no));
-    reading const nonsense(revoked_key, command::revoke, bulk("1"));
+    BOOST_TEST((reading(revoked_key, command::revoke, number("1"))->verdict == verdict::yes));
+    BOOST_TEST((reading(revoked_key, command::revoke, number("0"))->verdict == verdict::no));
+    reading const nonsense(revoked_key, command::revoke, blob("1"));
     BOOST_TEST((nonsense->verdict == verdict::unknown));
-    BOOST_TEST((nonsense.reader.ends_session() == errc::not_redis));
-    reading const refused(
-        revoked_key, command::revoke,
-        {reply_type::simple_error, 0, "NOPERM User app has no permissions to run 'set'"});
+    BOOST_TEST((nonsense.reader().ends_session() == errc::not_redis));
+    reading const refused(revoked_key, command::revoke,
+                          error("NOPERM User app has no permissions to run 'set'"));
     BOOST_TEST((refused->verdict == verdict::refused));
     BOOST_TEST((refused->cause == errc::access_denied));
     BOOST_TEST(contains(refused->message, "GET, SET"), refused->message);
-    BOOST_TEST(!refused.reader.has_lack()); // locks can do without
+    BOOST_TEST(!refused.lack); // locks can do without
 }
 
 // All kinds alike. Only the tombstone of our own token tells who has revoked us.
 BOOST_AUTO_TEST_CASE(an_extension_shows_tombstones) {
     auto const ours = tombstone_of(our_token, "ops"), other = tombstone_of(another, "else");
     for (auto const* const kind : {&exclusive_key, &read_key, &write_key, &set_key, &permit_key}) {
-        reading const revoked(*kind, command::extend, bulk(ours));
+        reading const revoked(*kind, command::extend, blob(ours));
         BOOST_TEST((revoked->verdict == verdict::no));
         BOOST_TEST(revoked->holder == "revoked@ops");
-        reading const of_another(*kind, command::extend, bulk(other));
+        reading const of_another(*kind, command::extend, blob(other));
         BOOST_TEST((of_another->verdict == verdict::no));
         BOOST_TEST(of_another->holder == "");
         auto const several = other + ' ' + ours;
-        BOOST_TEST(reading(*kind, command::extend, bulk(several))->holder == "revoked@ops");
-        reading const foreign(*kind, command::extend, bulk("revoked@ and more"));
+        BOOST_TEST(reading(*kind, command::extend, blob(several))->holder == "revoked@ops");
+        reading const foreign(*kind, command::extend, blob("revoked@ and more"));
         BOOST_TEST((foreign->verdict == verdict::no));
         BOOST_TEST(foreign->holder == "");
-        reading const nonsense(*kind, command::extend, bulk("another text"));
+        reading const nonsense(*kind, command::extend, blob("another text"));
         BOOST_TEST((nonsense->verdict == verdict::unknown));
-        reading const released(*kind, command::release, bulk(ours));
+        reading const released(*kind, command::release, blob(ours));
         BOOST_TEST((released->verdict == verdict::unknown));
     }
 }

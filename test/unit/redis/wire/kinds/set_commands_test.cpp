@@ -6,6 +6,7 @@
 #include "redis/wire/lock_command.hpp"
 
 #include "support/text.hpp"
+#include "unit/redis/wire/kinds/kind_replies.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -13,13 +14,13 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 using namespace holdfast::redis;
+using namespace holdfast::test::kind_replies;
 using namespace std::chrono_literals;
 using holdfast::degradation;
 using holdfast::errc;
@@ -48,92 +49,19 @@ command_args fenced_transfer() {
     return a;
 }
 
-/// The words of the encoded commands, without the texts and digests of scripts.
-std::vector<std::string> words_of(command c, wording w, command_args const& a) {
-    codec::request r;
-    set_key.encode(r, c, w, a);
-    std::vector<std::string> words;
-    std::string_view left = r.payload();
-    while (!left.empty()) {
-        auto const line = left.substr(0, left.find("\r\n"));
-        left.remove_prefix(line.size() + 2);
-        if (line.front() != '$') continue;
-        auto const size = std::stoul(std::string(line.substr(1)));
-        words.emplace_back(left.substr(0, size));
-        left.remove_prefix(size + 2);
-    }
-    if (words.size() > 1 && words[0].starts_with("EVAL")) words.erase(words.begin() + 1);
-    return words;
-}
-
-class lock final : public reply_handler {
-public:
-    explicit lock(bool fenced)
-        : fenced_(fenced) {}
-    lock_kind const& kind() const noexcept override { return set_key; }
-    command_args arguments(command) const noexcept override {
-        return fenced_ ? fenced_transfer() : transfer();
-    }
-    bool still_wants(command) const noexcept override { return true; }
-    void on_answer(unsigned, command, std::uint32_t, answer const&) override {}
-
-private:
-    void recycle() noexcept override {}
-    bool fenced_;
-};
-
-element number(std::string_view text) {
-    return {reply_type::number, 0, text};
-}
-element error(std::string_view text) {
-    return {reply_type::simple_error, 0, text};
-}
 element part(reply_type type, std::string_view text) {
     return {type, 1, text};
 }
-element const ok{reply_type::simple_string, 0, "OK"};
-element const null{reply_type::null, 0, {}};
-element const array{reply_type::array, 0, {}};
 element const none = part(reply_type::number, "0");
 element const second = part(reply_type::number, "2");
 element const lives = part(reply_type::number, "1500");
 element const text_type = part(reply_type::blob_string, "string");
 
-class replies {
-public:
-    /// Each element of depth 0 begins the next reply.
+struct replies : answer_of {
     replies(command c, std::vector<element> const& all, bool fenced = false, bool tracked = true)
-        : lock_(fenced) {
-        auto left = static_cast<unsigned>(std::ranges::count(all, std::size_t{0}, &element::depth));
-        BOOST_REQUIRE(left == set_key.replies(c, tracked));
-        for (auto const& e : all) {
-            if (e.depth == 0) --left;
-            reader_.take({.kind = set_key,
-                          .command = c,
-                          .words = {.tracked = tracked},
-                          .fenced = fenced,
-                          .owner = lock_,
-                          .secrets = secrets_,
-                          .trusts_pushes = true},
-                         left, e);
-            if (reader_.has_lack()) lack = reader_.take_lack().first;
-        }
-    }
-    answer const* operator->() const { return &reader_.result(); }
-    bool is_nonsense() const {
-        return reader_.result().verdict == verdict::unknown &&
-               reader_.ends_session() == errc::not_redis;
-    }
-    lock_reply const& reader() const { return reader_; }
-    std::optional<degradation> lack;
-
-private:
-    lock lock_;
-    secret_list secrets_{"hush"};
-    lock_reply reader_;
+        : answer_of(set_key, fenced ? fenced_transfer() : transfer(), c, all, fenced,
+                    {.tracked = tracked}) {}
 };
-
-using words = std::vector<std::string>;
 
 constexpr auto all_commands = {command::acquire, command::contend, command::heal,
                                command::extend,  command::raise,   command::release,
@@ -146,22 +74,16 @@ constexpr auto changes = {command::acquire, command::heal, command::extend, comm
 BOOST_AUTO_TEST_SUITE(set_commands)
 
 BOOST_AUTO_TEST_CASE(a_script_gets_all_keys_and_then_the_token) {
-    BOOST_TEST(
-        words_of(command::acquire, {}, transfer()) ==
-            (words{"EVALSHA", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef", "10000"}),
-        boost::test_tools::per_element());
-    BOOST_TEST(
-        words_of(command::extend, {}, transfer()) ==
-            (words{"EVALSHA", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef", "10000"}),
-        boost::test_tools::per_element());
-    BOOST_TEST(words_of(command::release, {.whole_script = true}, transfer()) ==
-                   (words{"EVAL", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef"}),
-               boost::test_tools::per_element());
+    check_words(words_of(set_key, command::acquire, {}, transfer()),
+                {"EVALSHA", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef", "10000"});
+    check_words(words_of(set_key, command::extend, {}, transfer()),
+                {"EVALSHA", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef", "10000"});
+    check_words(words_of(set_key, command::release, {.whole_script = true}, transfer()),
+                {"EVAL", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef"});
     // One byte more than a token has.
-    BOOST_TEST(words_of(command::inspect, {}, transfer()) ==
-                   (words{"EVALSHA", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef",
-                          std::to_string(token::max_size + 1)}),
-               boost::test_tools::per_element());
+    check_words(words_of(set_key, command::inspect, {}, transfer()),
+                {"EVALSHA", "3", "acct:1", "acct:2", "{bank}:3", "0123456789abcdef",
+                 std::to_string(token::max_size + 1)});
 }
 
 BOOST_AUTO_TEST_CASE(the_counters_follow_the_keys) {
@@ -172,12 +94,10 @@ BOOST_AUTO_TEST_CASE(the_counters_follow_the_keys) {
                      "0123456789abcdef"};
     auto taken = keys;
     taken.insert(taken.end(), {"10000", "17", "86400000"});
-    BOOST_TEST(words_of(command::acquire, {}, fenced_transfer()) == taken,
-               boost::test_tools::per_element());
+    check_words(words_of(set_key, command::acquire, {}, fenced_transfer()), taken);
     auto raised = keys;
     raised.insert(raised.end(), {"17", "86400000"});
-    BOOST_TEST(words_of(command::raise, {}, fenced_transfer()) == raised,
-               boost::test_tools::per_element());
+    check_words(words_of(set_key, command::raise, {}, fenced_transfer()), raised);
 }
 
 // As those of the exclusive lock on the same key.
@@ -186,7 +106,7 @@ BOOST_AUTO_TEST_CASE(in_a_cluster_each_counter_has_the_slot_of_its_key) {
     auto a = fenced_transfer();
     a.keys = odd;
     for (auto const c : {command::acquire, command::raise}) {
-        auto const all = words_of(c, {.in_cluster = true}, a);
+        auto const all = words_of(set_key, c, {.in_cluster = true}, a);
         for (std::size_t i = 0; i < odd.size(); ++i) {
             BOOST_TEST(protocol::hash_slot(all.at(5 + i)) == protocol::hash_slot(odd[i]));
             std::string name;
@@ -197,33 +117,31 @@ BOOST_AUTO_TEST_CASE(in_a_cluster_each_counter_has_the_slot_of_its_key) {
 }
 
 BOOST_AUTO_TEST_CASE(the_tokens_before_come_last_and_only_with_an_acquire) {
-    std::vector<std::string> const before{"first", "", "third"};
+    words const before{"first", "", "third"};
     for (auto a : {transfer(), fenced_transfer()}) {
-        auto const without = words_of(command::acquire, {}, a).size();
+        auto const without = words_of(set_key, command::acquire, {}, a).size();
         a.prior = before;
         for (auto const c : {command::acquire, command::contend}) {
-            auto const all = words_of(c, {}, a);
+            auto const all = words_of(set_key, c, {}, a);
             BOOST_REQUIRE(all.size() >= without + 3);
             BOOST_TEST(all[without] == "first");
             BOOST_TEST(all[without + 1].empty());
             BOOST_TEST(all[without + 2] == "third");
         }
         // A heal that comes late would take the key from the tenure that follows.
-        BOOST_TEST(words_of(command::heal, {}, a).size() == without);
+        BOOST_TEST(words_of(set_key, command::heal, {}, a).size() == without);
     }
 }
 
 // The registration names the watched key alone, and CLIENT CACHING stands before its PTTL.
 BOOST_AUTO_TEST_CASE(a_contender_registers_for_the_watched_key) {
-    auto all = words_of(command::contend, {.tracked = true}, transfer());
+    auto all = words_of(set_key, command::contend, {.tracked = true}, transfer());
     words const end{"CLIENT", "CACHING", "YES", "PTTL", "acct:2"};
-    BOOST_TEST(words_of(command::track, {.tracked = true}, transfer()) == end,
-               boost::test_tools::per_element());
+    check_words(words_of(set_key, command::track, {.tracked = true}, transfer()), end);
     BOOST_REQUIRE(all.size() > end.size());
     all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(end.size()));
-    BOOST_TEST(all == end, boost::test_tools::per_element());
-    BOOST_TEST(words_of(command::track, {}, transfer()) == (words{"PTTL", "acct:2"}),
-               boost::test_tools::per_element());
+    check_words(all, end);
+    check_words(words_of(set_key, command::track, {}, transfer()), {"PTTL", "acct:2"});
     BOOST_TEST(set_key.replies(command::contend, true) == 3U);
     BOOST_TEST(set_key.replies(command::contend, false) == 2U);
     BOOST_TEST(set_key.replies(command::track, true) == 2U);
@@ -233,7 +151,8 @@ BOOST_AUTO_TEST_CASE(a_contender_registers_for_the_watched_key) {
 // A native deletion looks at one key.
 BOOST_AUTO_TEST_CASE(a_release_is_a_script_on_every_server) {
     for (auto const d : {dialect::scripts, dialect::delifeq, dialect::delex})
-        BOOST_TEST(words_of(command::release, {.dialect = d}, transfer()).front() == "EVALSHA");
+        BOOST_TEST(words_of(set_key, command::release, {.dialect = d}, transfer()).front() ==
+                   "EVALSHA");
 }
 
 BOOST_AUTO_TEST_CASE(all_scripts_can_be_loaded) {
