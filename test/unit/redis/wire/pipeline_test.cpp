@@ -117,16 +117,19 @@ std::string read(wire& p, std::string_view bytes) {
     return user.said;
 }
 
+struct fresh_pipeline {
+    locks of;
+    wire p;
+};
+
 std::string const push = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
 std::string const heard = "[][invalidate][][k]";
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(pipeline)
+BOOST_FIXTURE_TEST_SUITE(pipeline, fresh_pipeline)
 
 BOOST_AUTO_TEST_CASE(commands_of_one_turn_travel_in_one_batch) {
-    locks of;
-    wire p;
     BOOST_TEST(p.empty());
     BOOST_TEST(p.idle());
     add(p, command::acquire, of[0]);
@@ -145,8 +148,6 @@ BOOST_AUTO_TEST_CASE(commands_of_one_turn_travel_in_one_batch) {
 }
 
 BOOST_AUTO_TEST_CASE(a_batch_is_bounded_and_what_it_cannot_take_follows_in_order) {
-    locks of;
-    wire p;
     std::string all;
     for (std::size_t n = 0; n < wire::max_commands + 2; ++n) add(p, command::release, of[n]);
     for (std::size_t n = 0; n < wire::max_commands; ++n) all += encoded(command::release, of[n]);
@@ -163,16 +164,12 @@ BOOST_AUTO_TEST_CASE(a_batch_is_bounded_and_what_it_cannot_take_follows_in_order
 }
 
 BOOST_AUTO_TEST_CASE(a_command_waits_behind_a_full_batch_and_not_before) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < wire::max_commands; ++n) add(p, command::release, of[n]);
     send_written(p);
     BOOST_TEST(p.empty());
 }
 
 BOOST_AUTO_TEST_CASE(there_is_room_for_two_batches) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < 2; ++n) {
         BOOST_TEST(p.has_room());
         add(p, command::acquire, of[n]);
@@ -187,8 +184,6 @@ BOOST_AUTO_TEST_CASE(there_is_room_for_two_batches) {
 }
 
 BOOST_AUTO_TEST_CASE(replies_belong_to_commands_in_the_order_in_which_these_were_sent) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < 3; ++n) add(p, command::acquire, of[n]);
     send_written(p);
     add(p, command::acquire, of[3]);
@@ -198,8 +193,6 @@ BOOST_AUTO_TEST_CASE(replies_belong_to_commands_in_the_order_in_which_these_were
 }
 
 BOOST_AUTO_TEST_CASE(a_command_with_several_replies_is_answered_by_the_last) {
-    locks of;
-    wire p;
     add(p, command::contend, of[0]);
     add(p, command::contend, of[1], true);
     add(p, command::inspect, of[2]);
@@ -210,15 +203,12 @@ BOOST_AUTO_TEST_CASE(a_command_with_several_replies_is_answered_by_the_last) {
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_of_many_parts_is_one_reply) {
-    wire p;
     p.add({.type = command_type::time}, "TIME");
     send_written(p);
     BOOST_TEST(read(p, "*2\r\n$1\r\n7\r\n$1\r\n8\r\n") == "(1 0 )(1 1 7)(1 1 8)- | ");
 }
 
 BOOST_AUTO_TEST_CASE(pushes_are_heard_in_their_place_and_are_no_replies) {
-    locks of;
-    wire p;
     BOOST_TEST(read(p, push) == heard);
     add(p, command::contend, of[0]);
     add(p, command::acquire, of[1]);
@@ -231,28 +221,25 @@ BOOST_AUTO_TEST_CASE(bytes_may_come_in_any_pieces) {
     auto const all = push + "_\r\n" + push + ":5\r\n*2\r\n$1\r\n7\r\n$1\r\n8\r\n_\r\n";
     auto const expected = heard + "(2 0 )" + heard + "(1 0 5)0 (1 0 )(1 1 7)(1 1 8)- | (1 0 )1 | ";
     for (std::size_t piece = 1; piece <= all.size(); ++piece) {
-        locks of;
-        wire p;
-        add(p, command::contend, of[0]);
-        p.add({.type = command_type::time}, "TIME");
-        send_written(p);
-        add(p, command::acquire, of[1]);
-        send_written(p);
+        wire cut;
+        add(cut, command::contend, of[0]);
+        cut.add({.type = command_type::time}, "TIME");
+        send_written(cut);
+        add(cut, command::acquire, of[1]);
+        send_written(cut);
         listener user;
         std::size_t begin = 0;
         for (std::size_t end = piece; begin < all.size(); end += piece) {
             auto bytes = std::string_view(all).substr(0, end).substr(begin);
-            BOOST_REQUIRE(p.read(bytes, user));
+            BOOST_REQUIRE(cut.read(bytes, user));
             begin = std::min(end, all.size()) - bytes.size();
         }
         BOOST_TEST(user.said == expected, piece << ": " << user.said);
-        BOOST_TEST(p.idle());
+        BOOST_TEST(cut.idle());
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_to_no_command_is_a_problem) {
-    locks of;
-    wire p;
     BOOST_TEST(read(p, "+OK\r\n") == "a reply to no command");
     wire another;
     add(another, command::acquire, of[0]); // the command was not sent
@@ -264,8 +251,6 @@ BOOST_AUTO_TEST_CASE(a_reply_to_no_command_is_a_problem) {
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_to_a_command_that_is_not_written_is_a_problem) {
-    locks of;
-    wire p;
     add(p, command::acquire, of[0]);
     auto& b = p.send({});
     b.written = b.bytes.size() - 1;
@@ -273,8 +258,6 @@ BOOST_AUTO_TEST_CASE(a_reply_to_a_command_that_is_not_written_is_a_problem) {
 }
 
 BOOST_AUTO_TEST_CASE(a_malformed_reply_is_a_problem) {
-    locks of;
-    wire p;
     add(p, command::acquire, of[0]);
     send_written(p);
     listener user;
@@ -287,8 +270,6 @@ BOOST_AUTO_TEST_CASE(a_malformed_reply_is_a_problem) {
 }
 
 BOOST_AUTO_TEST_CASE(a_user_that_ends_reads_no_further) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < 3; ++n) add(p, command::acquire, of[n]);
     send_written(p);
     listener user;
@@ -300,8 +281,6 @@ BOOST_AUTO_TEST_CASE(a_user_that_ends_reads_no_further) {
 }
 
 BOOST_AUTO_TEST_CASE(a_new_connection_forgets_half_a_reply) {
-    locks of;
-    wire p;
     add(p, command::acquire, of[0]);
     send_written(p);
     listener user;
@@ -315,8 +294,6 @@ BOOST_AUTO_TEST_CASE(a_new_connection_forgets_half_a_reply) {
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_is_sent_before_what_waits) {
-    locks of;
-    wire p;
     add(p, command::acquire, of[0]);
     auto probe = std::make_unique<batch>();
     append(*probe, {.type = command_type::probe}, "HELLO");
@@ -328,8 +305,6 @@ BOOST_AUTO_TEST_CASE(a_probe_is_sent_before_what_waits) {
 }
 
 BOOST_AUTO_TEST_CASE(a_batch_is_used_again_as_good_as_new) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < 10; ++n) {
         add(p, command::acquire, of[n]);
         auto& b = p.send({});
@@ -347,8 +322,6 @@ BOOST_AUTO_TEST_CASE(a_batch_is_used_again_as_good_as_new) {
 //
 
 BOOST_AUTO_TEST_CASE(behind_a_full_batch_extensions_leave_first_and_releases_last) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < wire::max_commands; ++n) add(p, command::release, of[n]);
     add(p, command::release, of[600]);
     add(p, command::acquire, of[601]);
@@ -358,8 +331,6 @@ BOOST_AUTO_TEST_CASE(behind_a_full_batch_extensions_leave_first_and_releases_las
 }
 
 BOOST_AUTO_TEST_CASE(commands_on_one_key_keep_their_order) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < wire::max_commands; ++n) add(p, command::release, of[n]);
     add(p, command::extend, of[0]); // the release of key 0 is in the batch
     add(p, command::acquire, of[600]);
@@ -370,8 +341,6 @@ BOOST_AUTO_TEST_CASE(commands_on_one_key_keep_their_order) {
 }
 
 BOOST_AUTO_TEST_CASE(while_some_wait_nothing_goes_past_them_on_its_key) {
-    locks of;
-    wire p;
     // The batch has room, but the pending release of key 0 must leave before its next commands.
     p.add_late(pending(command::release, of[0]));
     add(p, command::acquire, of[0]);
@@ -380,16 +349,12 @@ BOOST_AUTO_TEST_CASE(while_some_wait_nothing_goes_past_them_on_its_key) {
 }
 
 BOOST_AUTO_TEST_CASE(pending_releases_leave_after_what_is_in_the_batch) {
-    locks of;
-    wire p;
     add(p, command::acquire, of[1]);
     p.add_late(pending(command::release, of[0]));
     BOOST_TEST(content(send_written(p)) == "a1 r0 ");
 }
 
 BOOST_AUTO_TEST_CASE(a_waiting_command_is_written_as_the_server_understands_it_when_it_leaves) {
-    locks of;
-    wire p;
     p.add_late(pending(command::release, of[0]));
     auto whole = pending(command::release, of[1]);
     whole.words.whole_script = true;
@@ -410,8 +375,6 @@ BOOST_AUTO_TEST_CASE(a_waiting_command_is_written_as_the_server_understands_it_w
 //
 
 BOOST_AUTO_TEST_CASE(an_unsent_command_is_taken_out_wherever_it_is) {
-    locks of;
-    wire p;
     add(p, command::acquire, of[0]);
     send_written(p);
     add(p, command::acquire, of[1]);
@@ -435,8 +398,6 @@ BOOST_AUTO_TEST_CASE(an_unsent_command_is_taken_out_wherever_it_is) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_taken_out) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < 3; ++n) add(p, command::acquire, of[n]);
     send_written(p);
     add(p, command::contend, of[3]);
@@ -455,8 +416,6 @@ BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_taken_out) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_visited_and_stays) {
-    locks of;
-    wire p;
     for (std::size_t n = 0; n < 2; ++n) add(p, command::acquire, of[n]);
     send_written(p);
     add(p, command::contend, of[2]);
@@ -477,8 +436,6 @@ BOOST_AUTO_TEST_CASE(a_sent_command_without_an_answer_is_visited_and_stays) {
 //
 
 BOOST_AUTO_TEST_CASE(wait_ends_a_batch_with_grants_and_covers_what_leaves_the_lanes) {
-    locks of;
-    wire p;
     p.wait_for({.replicas = 2, .timeout = 125ms});
     auto const wait = std::string("*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$3\r\n125\r\n");
     for (std::size_t n = 0; n < wire::max_commands; ++n) add(p, command::release, of[n]);
@@ -526,8 +483,6 @@ struct holder : listener {
 } // namespace
 
 BOOST_AUTO_TEST_CASE(answers_that_are_held_stay_with_their_batch) {
-    locks of;
-    wire p;
     p.wait_for({.replicas = 1, .timeout = 1ms});
     holder user(p);
     auto const hears = [&](std::string_view bytes) {
@@ -571,8 +526,6 @@ BOOST_AUTO_TEST_CASE(answers_that_are_held_stay_with_their_batch) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_pipeline_that_is_cleared) {
-    locks of;
-    wire p;
     add(p, command::acquire, of[0]);
     send_written(p);
     add(p, command::acquire, of[1]);
@@ -590,8 +543,6 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_pipeline_that_is_cleared) {
 
 BOOST_AUTO_TEST_CASE(asking_goes_before_its_command_in_a_batch_and_from_a_lane) {
     constexpr auto asking = "*1\r\n$6\r\nASKING\r\n";
-    locks of;
-    wire p;
     auto c = pending(command::acquire, of[0]);
     c.asking = true;
     p.add(c, {});
@@ -603,8 +554,6 @@ BOOST_AUTO_TEST_CASE(asking_goes_before_its_command_in_a_batch_and_from_a_lane) 
 }
 
 BOOST_AUTO_TEST_CASE(a_command_after_asking_has_a_reply_more_and_is_not_tracked) {
-    locks of;
-    wire p;
     auto c = pending(command::track, of[0]);
     c.asking = true;
     p.add(c, {.tracked = true});
@@ -618,10 +567,10 @@ BOOST_AUTO_TEST_CASE(only_the_reply_to_a_question_of_a_deployment_may_be_long) {
     std::string const bytes(reply_reader::max_reply + 1000, 'x');
     auto const reply = '$' + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
     for (auto const type : {command_type::ping, command_type::question}) {
-        wire p;
-        p.add({.type = type}, "PING");
-        send_written(p);
-        auto const said = read(p, reply);
+        wire asked;
+        asked.add({.type = type}, "PING");
+        send_written(asked);
+        auto const said = read(asked, reply);
         auto const is_long = said.size() > bytes.size();
         BOOST_TEST(is_long == (type == command_type::question), said.substr(0, 60));
     }
