@@ -84,6 +84,15 @@ private:
     std::uint64_t now_ = 0;
 };
 
+/// A gate for two keys, to which `b` and `c` are known. It has forgotten `a`.
+holdfast::fence_gate gate_after_three_keys() {
+    holdfast::fence_gate gate(2);
+    BOOST_REQUIRE(gate.admit("a", 10));
+    BOOST_REQUIRE(gate.admit("b", 20));
+    BOOST_REQUIRE(gate.admit("c", 30));
+    return gate;
+}
+
 struct traffic {
     std::size_t keys, max_keys;
     std::uint64_t lateness;
@@ -207,10 +216,7 @@ BOOST_AUTO_TEST_CASE(a_new_gate_knows_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_rejected_request_changes_nothing) {
-    holdfast::fence_gate gate(2);
-    BOOST_REQUIRE(gate.admit("a", 10));
-    BOOST_REQUIRE(gate.admit("b", 20));
-    BOOST_REQUIRE(gate.admit("c", 30));
+    auto gate = gate_after_three_keys();
     BOOST_TEST(!gate.admit("a", 9));   // this key is forgotten
     BOOST_TEST(!gate.admit("b", 19));  // this key is remembered
     BOOST_TEST(!gate.admit("new", 9)); // this key is new
@@ -264,10 +270,7 @@ BOOST_AUTO_TEST_CASE(a_known_key_makes_nobody_forgotten) {
 }
 
 BOOST_AUTO_TEST_CASE(a_forgotten_key_is_admitted_from_the_floor_on) {
-    holdfast::fence_gate gate(2);
-    BOOST_REQUIRE(gate.admit("a", 10));
-    BOOST_REQUIRE(gate.admit("b", 20));
-    BOOST_REQUIRE(gate.admit("c", 30));
+    auto gate = gate_after_three_keys();
     BOOST_REQUIRE(gate.floor() == 10U);
     BOOST_TEST(!gate.admit("a", 9)); // smaller than the fence admitted last
     BOOST_TEST(gate.admit("a", 10)); // the fence admitted last
@@ -277,10 +280,7 @@ BOOST_AUTO_TEST_CASE(a_forgotten_key_is_admitted_from_the_floor_on) {
 }
 
 BOOST_AUTO_TEST_CASE(a_holder_older_than_what_was_forgotten_is_kept_out) {
-    holdfast::fence_gate gate(2);
-    BOOST_REQUIRE(gate.admit("a", 10));
-    BOOST_REQUIRE(gate.admit("b", 20));
-    BOOST_REQUIRE(gate.admit("c", 30));
+    auto gate = gate_after_three_keys();
     BOOST_TEST(!gate.admit("rightful", 9));
     BOOST_TEST(gate.admit("rightful", 40)); // the holder of a new lease
     BOOST_TEST(gate.floor() == 20U);
@@ -289,10 +289,7 @@ BOOST_AUTO_TEST_CASE(a_holder_older_than_what_was_forgotten_is_kept_out) {
 BOOST_AUTO_TEST_CASE(a_new_key_with_the_smallest_fence_raises_the_floor_to_its_own) {
     for (std::uint64_t const fence : {11U, 15U, 20U}) { // 20 is the smallest fence remembered
         BOOST_TEST_CONTEXT(fence) {
-            holdfast::fence_gate gate(2);
-            BOOST_REQUIRE(gate.admit("a", 10));
-            BOOST_REQUIRE(gate.admit("b", 20));
-            BOOST_REQUIRE(gate.admit("c", 30));
+            auto gate = gate_after_three_keys();
             BOOST_REQUIRE(gate.floor() == 10U);
             BOOST_TEST(gate.admit("new", fence));
             BOOST_TEST(gate.size() == 2U);
@@ -309,10 +306,7 @@ BOOST_AUTO_TEST_CASE(a_new_key_with_the_smallest_fence_raises_the_floor_to_its_o
 }
 
 BOOST_AUTO_TEST_CASE(a_new_key_at_the_floor_is_admitted_and_leaves_the_floor) {
-    holdfast::fence_gate gate(2);
-    BOOST_REQUIRE(gate.admit("a", 10));
-    BOOST_REQUIRE(gate.admit("b", 20));
-    BOOST_REQUIRE(gate.admit("c", 30));
+    auto gate = gate_after_three_keys();
     for (std::string_view const key : {"x", "y", "a", "z", "x"}) {
         BOOST_TEST(gate.admit(key, 10));
         BOOST_TEST(gate.floor() == 10U);
@@ -387,10 +381,7 @@ BOOST_AUTO_TEST_CASE(a_moved_gate_goes_on_as_it_was) {
     static_assert(!std::is_copy_assignable_v<holdfast::fence_gate>);
     static_assert(!std::is_convertible_v<std::size_t, holdfast::fence_gate>);
 
-    holdfast::fence_gate first(2);
-    BOOST_REQUIRE(first.admit("a", 10));
-    BOOST_REQUIRE(first.admit("b", 20));
-    BOOST_REQUIRE(first.admit("c", 30));
+    auto first = gate_after_three_keys();
     holdfast::fence_gate second(std::move(first));
     BOOST_TEST(!second.admit("b", 19));
     BOOST_TEST(second.floor() == 10U);
