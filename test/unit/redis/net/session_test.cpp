@@ -197,10 +197,25 @@ struct world {
         while (!condition() && std::chrono::steady_clock::now() < end) context.run_one_for(1s);
         BOOST_REQUIRE(condition());
     }
-    /// Starts the session, and connects its stream.
-    line& connect() {
+    /// Starts the session, and runs until it has a stream.
+    void dial() {
         session->start();
         if (!current) run_until([&] { return current != nullptr; });
+    }
+    /// Connects the stream when so much time has passed, before any timer is reported.
+    void connect_after(std::chrono::milliseconds time) {
+        asio::post(context, [this, time] {
+            auto const expired = std::chrono::steady_clock::now() + time;
+            while (std::chrono::steady_clock::now() < expired) {
+            }
+            current->connected();
+        });
+        run();
+        run();
+    }
+    /// Starts the session, and connects its stream.
+    line& connect() {
+        dial();
         current->connected();
         run();
         BOOST_REQUIRE(user.connected == 1);
@@ -270,8 +285,7 @@ BOOST_AUTO_TEST_CASE(a_name_is_looked_up_and_its_endpoints_are_kept) {
 BOOST_AUTO_TEST_CASE(an_endpoint_that_refuses_is_followed_by_the_next) {
     world w(named);
     w.names->found = {first, second, third};
-    w.session->start();
-    w.run_until([&] { return w.current != nullptr; });
+    w.dial();
     for (auto const& at : {first, second}) {
         BOOST_TEST((w.dialled == at));
         auto const left = w.current;
@@ -292,8 +306,7 @@ BOOST_AUTO_TEST_CASE(an_endpoint_that_refuses_is_followed_by_the_next) {
 BOOST_AUTO_TEST_CASE(if_all_endpoints_refuse_the_last_one_is_the_reason) {
     world w(named);
     w.names->found = {first, second};
-    w.session->start();
-    w.run_until([&] { return w.current != nullptr; });
+    w.dial();
     w.current->connected(asio::error::network_unreachable);
     w.run();
     w.current->connected(asio::error::connection_refused);
@@ -307,8 +320,7 @@ BOOST_AUTO_TEST_CASE(if_all_endpoints_refuse_the_last_one_is_the_reason) {
 BOOST_AUTO_TEST_CASE(an_endpoint_that_hangs_leaves_time_for_the_next) {
     world w(named, 200ms);
     w.names->found = {first, second};
-    w.session->start();
-    w.run_until([&] { return w.current != nullptr; });
+    w.dial();
     auto const hanging = w.current;
     auto const late = hanging->connecting; // its result may be queued already
     w.run_until([&] { return w.current != hanging; });
@@ -326,8 +338,7 @@ BOOST_AUTO_TEST_CASE(an_endpoint_that_hangs_leaves_time_for_the_next) {
 BOOST_AUTO_TEST_CASE(a_handshake_that_hangs_leaves_time_for_the_next) {
     world w(named, 200ms);
     w.names->found = {first, second};
-    w.session->start();
-    w.run_until([&] { return w.current != nullptr; });
+    w.dial();
     auto const silent = w.current;
     silent->shakes();
     w.run_until([&] { return w.current != silent; });
@@ -380,8 +391,7 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_not_found_any_more_is_where_it_was) {
     world w(named);
     w.place.known = {second};
     w.names->not_found = asio::error::host_not_found;
-    w.session->start();
-    w.run_until([&] { return w.current != nullptr; });
+    w.dial();
     BOOST_TEST((w.dialled == second));
     w.current->connected(asio::error::connection_refused);
     w.run();
@@ -406,14 +416,7 @@ BOOST_AUTO_TEST_CASE(a_connection_may_take_no_longer_than_its_limit) {
 BOOST_AUTO_TEST_CASE(a_limit_that_was_lifted_is_not_reported) {
     world w(numeric, 1ms);
     w.session->start();
-    asio::post(w.context, [&] {
-        auto const expired = std::chrono::steady_clock::now() + 2ms;
-        while (std::chrono::steady_clock::now() < expired) {
-        }
-        w.current->connected();
-    });
-    w.run();
-    w.run();
+    w.connect_after(2ms);
     BOOST_TEST(w.user.connected == 1);
     BOOST_TEST(w.user.ended == 0, w.user.message);
 }
@@ -587,14 +590,7 @@ BOOST_AUTO_TEST_CASE(a_handshake_that_succeeds_lifts_its_limit) {
     world w(numeric, 4ms);
     w.session->start();
     w.current->shakes();
-    asio::post(w.context, [&] {
-        auto const expired = std::chrono::steady_clock::now() + 5ms;
-        while (std::chrono::steady_clock::now() < expired) {
-        }
-        w.current->connected();
-    });
-    w.run();
-    w.run();
+    w.connect_after(5ms);
     BOOST_TEST(w.user.connected == 1);
     BOOST_TEST(w.user.ended == 0, w.user.message);
 }
