@@ -23,7 +23,6 @@
 #include <optional>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -36,7 +35,9 @@ using holdfast::bench::allocations;
 using holdfast::bench::counts_allocations;
 using holdfast::redis::make_tcp_stream;
 using holdfast::redis::make_unix_stream;
+using holdfast::test::check_bytes_go_both_ways;
 using holdfast::test::is_aborted;
+using holdfast::test::long_write;
 using holdfast::test::pattern;
 using holdfast::test::stream_ptr;
 using user = holdfast::test::recording_user;
@@ -163,39 +164,16 @@ BOOST_AUTO_TEST_SUITE(stream)
 BOOST_DATA_TEST_CASE(carries_bytes_both_ways, data::make(kinds) * data::make(runners), k, r) {
     loopback lo(k, r);
     auto const u = lo.connected();
-    error_code ec;
-    BOOST_TEST(u->write("question", ec) == 8u);
-    std::array<char, 8> got{};
-    asio::read(lo.peer_, asio::buffer(got));
-    BOOST_TEST(std::string_view(got.data(), got.size()) == "question");
-    u->read();
-    asio::write(lo.peer_, asio::buffer("answer", 6));
-    lo.run_until([&] { return u->read_done.has_value(); });
-    BOOST_TEST(!*u->read_done);
-    BOOST_TEST(u->bytes() == "answer");
+    check_bytes_go_both_ways(lo, *u, lo.peer_);
 }
 
 BOOST_DATA_TEST_CASE(carries_much_in_order_while_a_read_waits, data::make(kinds), k) {
     loopback lo(k);
     auto const u = lo.connected();
     auto const sent = pattern(12 * 1024 * 1024);
-    std::size_t written = 0;
-    int blocked = 0;
-    auto const write_on = [&] {
-        while (written < sent.size()) {
-            error_code ec;
-            auto const size = u->write(std::string_view(sent).substr(written, 100'000), ec);
-            BOOST_REQUIRE(!ec);
-            written += size;
-            if (size == 0) {
-                ++blocked;
-                u->writable.reset();
-                return u->wait_writable();
-            }
-        }
-    };
+    long_write writing{*u, sent};
     u->then = [&] {
-        if (u->writable && !*u->writable) write_on();
+        if (u->writable && !*u->writable) writing.go_on();
     };
     u->read();
 
@@ -206,10 +184,10 @@ BOOST_DATA_TEST_CASE(carries_much_in_order_while_a_read_waits, data::make(kinds)
         BOOST_TEST(!u->read_done);
         done = true;
     });
-    write_on();
+    writing.go_on();
     lo.run_until([&] { return done; });
     BOOST_TEST((got == sent));
-    BOOST_TEST(blocked > 3);
+    BOOST_TEST(writing.blocked > 3);
     asio::write(lo.peer_, asio::buffer("!", 1));
     lo.run_until([&] { return u->read_done.has_value(); });
     BOOST_TEST(u->bytes() == "!");

@@ -5,6 +5,8 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -111,6 +113,43 @@ inline std::string pattern(std::size_t size) {
         c = static_cast<char>(x >> 24);
     }
     return text;
+}
+
+/// Writes all bytes: more whenever the stream has become writable.
+struct long_write {
+    void go_on() {
+        while (written < all.size()) {
+            boost::system::error_code ec;
+            auto const size = user.write(all.substr(written, 100'000), ec);
+            BOOST_REQUIRE(!ec);
+            written += size;
+            if (size == 0) {
+                ++blocked;
+                user.writable.reset();
+                return user.wait_writable();
+            }
+        }
+    }
+
+    recording_user& user;
+    std::string_view all;
+    std::size_t written = 0;
+    int blocked = 0;
+};
+
+/// `loopback` has a stream to `peer`, a synchronous stream of Asio.
+template <class Loopback, class Peer>
+void check_bytes_go_both_ways(Loopback& loopback, recording_user& u, Peer& peer) {
+    boost::system::error_code ec;
+    BOOST_TEST(u.write("question", ec) == 8u);
+    std::string got(8, '\0');
+    boost::asio::read(peer, boost::asio::buffer(got));
+    BOOST_TEST(got == "question");
+    u.read();
+    boost::asio::write(peer, boost::asio::buffer("answer", 6));
+    loopback.run_until([&] { return u.read_done.has_value(); });
+    BOOST_TEST(!*u.read_done);
+    BOOST_TEST(u.bytes() == "answer");
 }
 
 } // namespace holdfast::test

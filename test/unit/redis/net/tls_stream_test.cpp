@@ -27,7 +27,9 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using holdfast::redis::make_tls_stream;
 using holdfast::test::certificates;
+using holdfast::test::check_bytes_go_both_ways;
 using holdfast::test::is_aborted;
+using holdfast::test::long_write;
 using holdfast::test::make_certificates;
 using holdfast::test::pattern;
 using user = holdfast::test::recording_user;
@@ -142,16 +144,7 @@ BOOST_AUTO_TEST_SUITE(tls_stream)
 BOOST_AUTO_TEST_CASE(carries_bytes_both_ways) {
     loopback lo;
     auto const u = lo.connected();
-    error_code ec;
-    BOOST_TEST(u->write("question", ec) == 8u);
-    std::string got(8, '\0');
-    asio::read(*lo.peer_, asio::buffer(got));
-    BOOST_TEST(got == "question");
-    u->read();
-    lo.peer_sends("answer");
-    lo.run_until([&] { return u->read_done.has_value(); });
-    BOOST_TEST(!*u->read_done);
-    BOOST_TEST(u->bytes() == "answer");
+    check_bytes_go_both_ways(lo, *u, *lo.peer_);
 }
 
 // In the middle the peer changes its keys and asks for new ones.
@@ -159,21 +152,7 @@ BOOST_AUTO_TEST_CASE(carries_much_in_order_while_a_read_waits) {
     loopback lo;
     auto const u = lo.connected();
     auto const sent = pattern(12 * 1024 * 1024);
-    std::size_t written = 0;
-    int blocked = 0;
-    auto const write_on = [&] {
-        while (written < sent.size()) {
-            error_code ec;
-            auto const size = u->write(std::string_view(sent).substr(written, 100'000), ec);
-            BOOST_REQUIRE(!ec);
-            written += size;
-            if (size == 0) {
-                ++blocked;
-                u->writable.reset();
-                return u->wait_writable();
-            }
-        }
-    };
+    long_write writing{*u, sent};
     std::string heard;
     u->then = [&] {
         if (u->read_done) {
@@ -185,7 +164,7 @@ BOOST_AUTO_TEST_CASE(carries_much_in_order_while_a_read_waits) {
         if (u->writable) {
             BOOST_REQUIRE(!*u->writable);
             u->writable.reset();
-            write_on();
+            writing.go_on();
         }
     };
     u->read();
@@ -203,10 +182,10 @@ BOOST_AUTO_TEST_CASE(carries_much_in_order_while_a_read_waits) {
                              done = true;
                          });
     });
-    write_on();
+    writing.go_on();
     lo.run_until([&] { return done && heard == "new keys"; });
     BOOST_TEST((got == sent));
-    BOOST_TEST(blocked > 3);
+    BOOST_TEST(writing.blocked > 3);
     lo.peer_sends("!");
     lo.run_until([&] { return heard == "new keys!"; });
     u->then = [] {};
