@@ -1,11 +1,7 @@
 // The scripts for permits, on real servers.
 #include "redis/wire/kinds/permit_scripts.hpp"
 
-#include "integration/restricted.hpp"
-#include "support/access.hpp"
-#include "support/redis_cli.hpp"
-#include "support/server.hpp"
-#include "support/text.hpp"
+#include "integration/script_client.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -29,22 +25,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-using texts = std::vector<std::string>;
-
 std::string const key = "workers", until = "{workers}:until", fences = "{workers}:fences";
 
-/// A server, and the connection of a client that knows the words of the scripts.
-class permit_client {
+class permit_client : public script_client {
 public:
-    explicit permit_client(server_kind const& kind, texts const& missing = {})
-        : r(kind, missing)
-        , admin(r.admin) {
-        log_in(cli);
-    }
-    void log_in(redis_cli& c) const {
-        BOOST_REQUIRE(
-            c.command({"AUTH", std::string(access::user), std::string(access::password)}).is_ok());
-    }
+    using script_client::script_client;
 
     reply take(std::string const& token, unsigned start = 0, unsigned permits = 4,
                milliseconds ttl = 20s) {
@@ -75,9 +60,6 @@ public:
         return run(redis::permit_peek_script, {"me", std::to_string(permits), "64"});
     }
 
-    /// All keys of the server.
-    texts left() { return admin.keys(); }
-    milliseconds life(std::string const& name) { return admin.pttl(name); }
     /// The tokens by their slots.
     std::map<std::string, unsigned> slots() {
         std::map<std::string, unsigned> all;
@@ -85,17 +67,8 @@ public:
             all[token] = static_cast<unsigned>(std::stoul(score));
         return all;
     }
-    /// The rest of a token's time; empty if it is not there.
-    std::optional<milliseconds> time_of(std::string const& token) {
-        auto const score = admin.command({"ZSCORE", until, token});
-        if (score.is_nil()) return std::nullopt;
-        auto const now = admin.command({"TIME"}).elements();
-        return milliseconds(std::stoll(score.string())) -
-               (1s * std::stoll(now.at(0).string()) +
-                milliseconds(std::stoll(now.at(1).string()) / 1'000));
-    }
-    /// As if its time had passed.
-    void end_time_of(std::string const& token) { (void)admin.command({"ZADD", until, "5", token}); }
+    std::optional<milliseconds> time_of(std::string const& token) { return time_in(until, token); }
+    void end_time_of(std::string const& token) { end_time_in(until, token); }
     std::string counter_of(unsigned slot) {
         auto const score = admin.command({"ZSCORE", fences, std::to_string(slot)});
         return score.is_nil() ? "none" : score.string();
@@ -127,25 +100,13 @@ public:
         for (auto const& name : left()) BOOST_TEST((life(name) > 0ms), name);
     }
 
-    restricted r;
-    redis_cli& admin;
-    redis_cli cli{r.redis};
-
 private:
-    static std::string ms(milliseconds m) { return std::to_string(m.count()); }
-
     reply run(std::string_view script, texts const& args, bool counts = false) {
-        command_line words{"EVAL", std::string(script), counts ? "3" : "2", key, until};
-        if (counts) words.push_back(fences);
-        words.insert(words.end(), args.begin(), args.end());
-        return cli.command(words);
+        texts keys{key, until};
+        if (counts) keys.push_back(fences);
+        return cli.command(eval(script, keys, args));
     }
 };
-
-void check_number(reply const& r, std::int64_t expected) {
-    BOOST_TEST(r.is_integer(), r);
-    if (r.is_integer()) BOOST_TEST(r.integer() == expected);
-}
 
 void check_fenced(reply const& r, std::int64_t slot, std::int64_t number) {
     BOOST_TEST(r.is_array(), r);
@@ -153,14 +114,6 @@ void check_fenced(reply const& r, std::int64_t slot, std::int64_t number) {
     BOOST_REQUIRE(r.elements().size() == 2U);
     check_number(r.elements()[0], slot);
     check_number(r.elements()[1], number);
-}
-
-/// A refusal that names a time to live within these bounds.
-void check_refused(reply const& r, milliseconds least, milliseconds most) {
-    BOOST_TEST(r.is_integer(), r);
-    if (!r.is_integer()) return;
-    milliseconds const left(-3 - r.integer());
-    BOOST_TEST((left >= least && left <= most), r);
 }
 
 void check_peek(reply const& r, milliseconds least, milliseconds most, std::string const& text,
@@ -175,25 +128,6 @@ void check_peek(reply const& r, milliseconds least, milliseconds most, std::stri
 void check_peek_free(reply const& r) {
     BOOST_TEST(r.is_array(), r);
     if (r.is_array()) check_number(r.elements().at(0), 0);
-}
-
-void check_error(reply const& r, std::string_view text) {
-    BOOST_TEST(r.is_error(), r);
-    if (r.is_error()) BOOST_TEST(contains(r.error(), text), r.error());
-}
-
-/// For want of a right. Servers have different words for a command within a script.
-void check_denied(reply const& r) {
-    BOOST_TEST(r.is_error(), r);
-    if (!r.is_error()) return;
-    auto const& e = r.error();
-    BOOST_TEST((e.starts_with("NOPERM") || contains(e, "ACL failure in script") ||
-                contains(e, "The user executing the script can't")),
-               e);
-}
-
-void check_keys(permit_client& c, texts const& expected) {
-    BOOST_TEST(c.left() == expected, boost::test_tools::per_element());
 }
 
 using slots_of = std::map<std::string, unsigned>;

@@ -1,17 +1,12 @@
 // The scripts for readers and writers, on real servers.
 #include "redis/wire/kinds/read_write_scripts.hpp"
 
-#include "integration/restricted.hpp"
-#include "support/access.hpp"
-#include "support/redis_cli.hpp"
-#include "support/server.hpp"
-#include "support/text.hpp"
+#include "integration/script_client.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <ctime>
 #include <initializer_list>
 #include <optional>
@@ -28,8 +23,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-using texts = std::vector<std::string>;
-
 std::string const key = "page:7", readers = "{page:7}:readers", intent = "{page:7}:intent",
                   turn = "{page:7}:turn", counter = "{page:7}:fence";
 std::string const mark(redis::readers_value);
@@ -38,18 +31,9 @@ std::string const mark(redis::readers_value);
 std::string const us = "us", others = "others";
 std::string const waits = "wait", only_tries = "try", heals = "heal";
 
-/// A server, and the connection of a client that knows the words of the scripts.
-class rw_client {
+class rw_client : public script_client {
 public:
-    explicit rw_client(server_kind const& kind, texts const& missing = {})
-        : r(kind, missing)
-        , admin(r.admin) {
-        log_in(cli);
-    }
-    void log_in(redis_cli& c) const {
-        BOOST_REQUIRE(
-            c.command({"AUTH", std::string(access::user), std::string(access::password)}).is_ok());
-    }
+    using script_client::script_client;
 
     reply read(std::string const& token, milliseconds ttl = 20s,
                std::string const& how = only_tries, std::string const& who = us) {
@@ -61,8 +45,7 @@ public:
                    {token, ms(ttl), hint, "60000", us, how});
     }
     reply extend(std::string const& token, milliseconds ttl = 20s) {
-        return execute(
-            {"EVAL", std::string(redis::read_extend_script), "2", key, readers, token, ms(ttl)});
+        return execute(eval(redis::read_extend_script, {key, readers}, {token, ms(ttl)}));
     }
     reply raise(std::string const& token, std::string const& number,
                 std::string const& ttl = "60000") {
@@ -85,10 +68,6 @@ public:
         return run(redis::write_release_script, false, {token, ms(its_turn), who});
     }
 
-    /// All keys of the server.
-    texts left() { return admin.keys(); }
-    std::string at(std::string const& name) { return admin.get(name).value_or("none"); }
-    milliseconds life(std::string const& name) { return admin.pttl(name); }
     bool is_shared() { return at(key) == mark; }
     texts members() {
         texts all;
@@ -96,19 +75,10 @@ public:
         for (auto const& each : found.elements()) all.push_back(each.string());
         return all;
     }
-    /// The rest of a reader's time; empty if there is no such reader.
     std::optional<milliseconds> time_of(std::string const& token) {
-        auto const score = admin.command({"ZSCORE", readers, token});
-        if (score.is_nil()) return std::nullopt;
-        auto const now = admin.command({"TIME"}).elements();
-        return milliseconds(std::stoll(score.string())) -
-               (1s * std::stoll(now.at(0).string()) +
-                milliseconds(std::stoll(now.at(1).string()) / 1'000));
+        return time_in(readers, token);
     }
-    /// As if its time had passed.
-    void end_time_of(std::string const& token) {
-        (void)admin.command({"ZADD", readers, "5", token});
-    }
+    void end_time_of(std::string const& token) { end_time_in(readers, token); }
     /// As an evicting server does.
     void evict() { BOOST_TEST(admin.del(readers)); }
 
@@ -123,19 +93,12 @@ public:
         BOOST_TEST((of_readers + longest_script_ + 1ms >= life(key)));
     }
 
-    restricted r;
-    redis_cli& admin;
-    redis_cli cli{r.redis};
-
 private:
-    static std::string ms(milliseconds m) { return std::to_string(m.count()); }
-
     reply run(std::string_view script, bool counts, texts const& args) {
-        command_line words{"EVAL", std::string(script), counts ? "5" : "4", key};
-        if (counts) words.push_back(counter);
-        words.insert(words.end(), {readers, intent, turn});
-        words.insert(words.end(), args.begin(), args.end());
-        return execute(words);
+        texts keys{key};
+        if (counts) keys.push_back(counter);
+        keys.insert(keys.end(), {readers, intent, turn});
+        return execute(eval(script, keys, args));
     }
     reply execute(command_line const& words) {
         auto const began = std::chrono::steady_clock::now();
@@ -148,38 +111,6 @@ private:
 
     milliseconds longest_script_{0};
 };
-
-void check_number(reply const& r, std::int64_t expected) {
-    BOOST_TEST(r.is_integer(), r);
-    if (r.is_integer()) BOOST_TEST(r.integer() == expected);
-}
-
-/// A refusal that names a time to live within these bounds.
-void check_refused(reply const& r, milliseconds least, milliseconds most) {
-    BOOST_TEST(r.is_integer(), r);
-    if (!r.is_integer()) return;
-    milliseconds const left(-3 - r.integer());
-    BOOST_TEST((left >= least && left <= most), r);
-}
-
-void check_error(reply const& r, std::string_view text) {
-    BOOST_TEST(r.is_error(), r);
-    if (r.is_error()) BOOST_TEST(contains(r.error(), text), r.error());
-}
-
-/// For want of a right. Servers have different words for a command within a script.
-void check_denied(reply const& r) {
-    BOOST_TEST(r.is_error(), r);
-    if (!r.is_error()) return;
-    auto const& e = r.error();
-    BOOST_TEST((e.starts_with("NOPERM") || contains(e, "ACL failure in script") ||
-                contains(e, "The user executing the script can't")),
-               e);
-}
-
-void check_keys(rw_client& c, texts const& expected) {
-    BOOST_TEST(c.left() == expected, boost::test_tools::per_element());
-}
 
 template <class Test>
 void with_each(Test test) {

@@ -1,22 +1,17 @@
 // The scripts of a lock on several keys, on real servers.
 #include "redis/wire/kinds/lock_scripts.hpp"
 
-#include "integration/restricted.hpp"
-#include "support/access.hpp"
-#include "support/redis_cli.hpp"
-#include "support/server.hpp"
-#include "support/text.hpp"
+#include "integration/script_client.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -24,20 +19,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using texts = std::vector<std::string>;
-
 texts const keys{"a", "b", "c"};
 texts const counters{"{a}:fence", "{b}:fence", "{c}:fence"};
 
-/// A server, and the connection of a client that knows the words of the scripts.
-class set_client {
+class set_client : public script_client {
 public:
-    explicit set_client(server_kind const& kind, texts const& missing = {})
-        : r(kind, missing) {
-        BOOST_REQUIRE(
-            cli.command({"AUTH", std::string(access::user), std::string(access::password)})
-                .is_ok());
-    }
+    using script_client::script_client;
 
     reply acquire(texts const& args, texts const& of = keys) {
         return run(redis::set_acquire_script, of, args);
@@ -54,23 +41,14 @@ public:
         return run(redis::set_inspect_script, keys, {token, "65"});
     }
     reply run(std::string_view script, texts const& of, texts const& args) {
-        command_line words{"EVAL", std::string(script), std::to_string(of.size())};
-        words.insert(words.end(), of.begin(), of.end());
-        words.insert(words.end(), args.begin(), args.end());
-        return cli.command(words);
+        return cli.command(eval(script, of, args));
     }
     bool all_hold(std::string const& token) {
         for (auto const& key : keys) {
-            if (r.admin.get(key) != token) return false;
+            if (admin.get(key) != token) return false;
         }
         return true;
     }
-    /// All keys of the server.
-    texts left() { return r.admin.keys(); }
-    std::string at(std::string const& key) { return r.admin.get(key).value_or("none"); }
-
-    restricted r;
-    redis_cli cli{r.redis};
 
 private:
     static texts with_counters() {
@@ -80,31 +58,11 @@ private:
     }
 };
 
-void check_number(reply const& r, std::int64_t expected) {
-    BOOST_TEST(r.is_integer(), r);
-    if (r.is_integer()) BOOST_TEST(r.integer() == expected);
-}
-
-void check_error(reply const& r, std::string_view text) {
-    BOOST_TEST(r.is_error(), r);
-    if (r.is_error()) BOOST_TEST(contains(r.error(), text), r.error());
-}
-
-/// For want of a right. Servers have different words for a command within a script.
-void check_denied(reply const& r) {
-    BOOST_TEST(r.is_error(), r);
-    if (!r.is_error()) return;
-    auto const& e = r.error();
-    BOOST_TEST((e.starts_with("NOPERM") || contains(e, "ACL failure in script") ||
-                contains(e, "The user executing the script can't")),
-               e);
-}
-
 template <class Test>
 void with_each(Test test) {
     on_each_server([&](server_kind const& kind) {
         set_client c(kind);
-        test(c, c.r.admin);
+        test(c, c.admin);
     });
 }
 
@@ -392,8 +350,8 @@ BOOST_AUTO_TEST_CASE(the_rights_of_the_documents_are_enough) {
         check_number(c.acquire({"me", "30000"}), 1);
         check_number(c.extend({"me", "40000"}), 1);
         check_number(c.raise({"me", "5", "60000"}), 1);
-        (void)c.r.admin.command({"DEL", "c"});
-        (void)c.r.admin.command({"HSET", "c", "field", "x"});
+        (void)c.admin.command({"DEL", "c"});
+        (void)c.admin.command({"HSET", "c", "field", "x"});
         BOOST_TEST(c.inspect("me").elements().size() == 4U);
         check_number(c.release("me"), 0);
         BOOST_TEST(c.r.redis.refusals() == texts{}, boost::test_tools::per_element());
@@ -406,18 +364,18 @@ BOOST_AUTO_TEST_CASE(without_a_right_that_can_be_done_without) {
         check_number(c.acquire({"me", "20000"}), 1);
         check_number(c.extend({"me", "40000"}), 1);
         check_number(c.acquire({"me", "60000"}), 1);
-        BOOST_TEST((c.r.admin.pttl("b") > 50s));
+        BOOST_TEST((c.admin.pttl("b") > 50s));
         // The clock of the server is not known, so no hint far ahead counts.
         check_number(c.fenced({"me", "60000", "9000000000", "60000"}), 1);
         check_number(c.raise({"me", "5", "60000"}), 1);
-        (void)c.r.admin.command({"DEL", "b", "c"});
-        (void)c.r.admin.command({"SET", "c", "other"});
+        (void)c.admin.command({"DEL", "b", "c"});
+        (void)c.admin.command({"SET", "c", "other"});
         auto found = c.inspect("me").elements();
         BOOST_REQUIRE(found.size() == 4U);
         check_number(found[0], 3);
         check_denied(found[1]);
         BOOST_TEST(found[3].string() == "other");
-        (void)c.r.admin.command({"HSET", "b", "field", "x"});
+        (void)c.admin.command({"HSET", "b", "field", "x"});
         found = c.inspect("me").elements();
         BOOST_REQUIRE(found.size() == 4U);
         check_number(found[0], 2);
@@ -437,7 +395,7 @@ BOOST_AUTO_TEST_CASE(without_a_right_that_is_needed_nothing_is_changed) {
             BOOST_TEST(c.left().empty());
         }
         set_client c(kind, no_look);
-        for (auto const& key : keys) c.r.admin.set(key, "me", 20s);
+        for (auto const& key : keys) c.admin.set(key, "me", 20s);
         check_denied(c.extend({"me", "40000"}));
         check_denied(c.raise({"me", "5", "60000"}));
         check_denied(c.release("me"));
@@ -455,22 +413,22 @@ BOOST_AUTO_TEST_CASE(without_a_right_that_is_needed_nothing_is_changed) {
 BOOST_AUTO_TEST_CASE(a_refusal_in_the_middle_leaves_nothing) {
     on_each_server([](server_kind const& kind) {
         set_client c(kind, {"+set"});
-        if (!c.r.admin
+        if (!c.admin
                  .command({"ACL", "SETUSER", std::string(access::user), "(+set ~a ~b ~{a}:fence)"})
                  .is_ok()) {
             return; // a server without selectors
         }
         check_number(c.acquire({"me", "20000"}, {"a", "b"}), 1);
-        c.r.admin.flush();
+        c.admin.flush();
         check_denied(c.acquire({"me", "20000"}));
         BOOST_TEST(c.left().empty());
         // The keys that were ours before the command stay.
-        c.r.admin.set("a", "me", 20s);
+        c.admin.set("a", "me", 20s);
         check_denied(c.acquire({"me", "20000"}));
         BOOST_TEST(c.left() == texts{"a"}, boost::test_tools::per_element());
         // A counter in the middle.
-        c.r.admin.flush();
-        c.r.admin.set("c", "me", 20s);
+        c.admin.flush();
+        c.admin.set("c", "me", 20s);
         check_denied(c.fenced({"me", "20000", "1", "60000"}));
         BOOST_TEST(c.left() == (texts{"c", "{a}:fence"}), boost::test_tools::per_element());
     });
