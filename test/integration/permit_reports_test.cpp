@@ -5,6 +5,7 @@
 
 #include "integration/attempt.hpp"
 #include "integration/client_group.hpp"
+#include "integration/key_reports.hpp"
 #include "integration/kinds.hpp"
 #include "integration/restricted.hpp"
 #include "integration/test_client.hpp"
@@ -27,14 +28,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-client_options labelled(std::string_view label) {
-    auto options = patient();
-    options.holder_label = label;
-    return options;
-}
+constexpr std::string_view key = "workers";
 
 lock pool(test_client& c, unsigned permits = 2, lock_options const& options = long_lived) {
-    return c.locks.make_semaphore("workers", permits, options);
+    return c.locks.make_semaphore(key, permits, options);
 }
 
 lease hold(test_client& c, lock const& which) {
@@ -43,42 +40,8 @@ lease hold(test_client& c, lock const& which) {
     return wait_for_lease(c, a);
 }
 
-key_report inspect(test_client& c) {
-    auto done = false;
-    key_report result;
-    c.locks.inspect("workers", [&](error e, key_report r) {
-        BOOST_TEST(!e, e.what());
-        result = std::move(r);
-        done = true;
-    });
-    BOOST_REQUIRE(c.until([&] { return done; }));
-    return result;
-}
-
-/// Inspects until the report is as expected. An instance may get a command late.
-template <class Expected>
-key_report inspect_until(test_client& c, Expected expected) {
-    key_report r;
-    BOOST_REQUIRE(c.until([&] {
-        r = inspect(c);
-        return expected(r);
-    }));
-    return r;
-}
 bool has(key_report const& r, std::size_t permits) {
     return r.counted() && r.permits.size() == permits;
-}
-
-template <class... Seen>
-error force(test_client& c, Seen const&... seen) {
-    auto done = false;
-    error result;
-    c.locks.force_release("workers", seen..., [&](error e, key_report const&) {
-        result = std::move(e);
-        done = true;
-    });
-    BOOST_REQUIRE(c.until([&] { return done; }));
-    return result;
 }
 
 std::vector<std::string> list(test_client& c, std::string_view prefix) {
@@ -101,31 +64,16 @@ error try_once(test_client& c, lock const& which) {
     return a.how;
 }
 
-/// Three clients on the same servers: two hold permits, and the third asks.
-struct holders {
-    explicit holders(fleet& servers)
-        : one(servers, labelled("web-1"))
-        , two(servers, labelled("web-2"))
-        , asks(servers, labelled("desk")) {
-        one.runs_with(two);
-        one.runs_with(asks);
-        two.runs_with(asks);
-        for (auto* const c : {&one, &two, &asks}) BOOST_REQUIRE(c->all_up());
-    }
-
-    test_client one, two, asks;
-};
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(permit_reports)
 
 BOOST_AUTO_TEST_CASE(a_report_names_the_slots_and_their_holders_and_shows_no_token) {
     on_every_kind([](fleet& servers) {
-        holders c(servers);
+        three_clients c(servers);
         auto first = hold(c.one, pool(c.one, 3));
         auto second = hold(c.two, pool(c.two, 3, {.ttl = 30s}));
-        auto const r = inspect_until(c.asks, [](auto const& seen) { return has(seen, 2); });
+        auto const r = inspect_until(c.asks, key, [](auto const& seen) { return has(seen, 2); });
         BOOST_TEST((r.state == key_state::held), r);
         BOOST_TEST(!r.shared());
         BOOST_TEST((r.permit_count == 2U));
@@ -145,36 +93,26 @@ BOOST_AUTO_TEST_CASE(a_report_names_the_slots_and_their_holders_and_shows_no_tok
             auto const token = l->token().value;
             BOOST_TEST(!contains(said, token.substr(token.find(':') + 1)), said);
         }
-        auto const own = inspect(c.one).permits;
+        auto const own = inspect(c.one, key).permits;
         BOOST_TEST(std::ranges::count(own, "this client", &key_user::holder) == 1);
         // The end of one changes nothing for the other.
         BOOST_TEST(c.one.releases(first));
-        auto const rest = inspect_until(c.asks, [](auto const& seen) { return has(seen, 1); });
+        auto const rest = inspect_until(c.asks, key, [](auto const& seen) { return has(seen, 1); });
         BOOST_TEST(rest.permits[0].holder == "web-2");
         BOOST_TEST(c.two.releases(second));
-        inspect_until(c.asks, [](auto const& seen) { return seen.state == key_state::free; });
+        inspect_until(c.asks, key, [](auto const& seen) { return seen.state == key_state::free; });
     });
 }
 
 BOOST_AUTO_TEST_CASE(permits_that_come_and_go_are_a_change) {
     fleet servers(3);
-    holders c(servers);
-    auto const next = [&](key_report const& last) {
-        auto done = false;
-        key_report result;
-        c.asks.locks.wait_change("workers", last, [&](error e, key_report r) {
-            BOOST_TEST(!e, e.what());
-            result = std::move(r);
-            done = true;
-        });
-        BOOST_REQUIRE(c.asks.until([&] { return done; }, 20s));
-        return result;
-    };
+    three_clients c(servers);
+    auto const next = [&](key_report const& last) { return next_report(c.asks, key, last); };
     auto const until = [&](key_report seen, std::size_t permits) {
         while (!has(seen, permits)) seen = next(seen);
         return seen;
     };
-    auto seen = inspect(c.asks);
+    auto seen = inspect(c.asks, key);
     BOOST_TEST((seen.state == key_state::free), seen);
     auto first = hold(c.one, pool(c.one));
     seen = until(seen, 1);
@@ -196,7 +134,7 @@ BOOST_AUTO_TEST_CASE(no_more_permits_are_shown_than_are_of_use) {
         (void)cli.command({"ZADD", "workers", std::to_string(i), token});
         (void)cli.command({"ZADD", "{workers}:until", "9999999999999", token});
     }
-    auto const r = inspect(client);
+    auto const r = inspect(client, key);
     BOOST_TEST(r.counted(), r);
     BOOST_TEST((r.permit_count == 200U));
     BOOST_TEST(r.permits.size() == key_answer::max_readers);
@@ -207,20 +145,20 @@ BOOST_AUTO_TEST_CASE(no_more_permits_are_shown_than_are_of_use) {
         if (i < 190) (void)cli.command({"ZREM", "{workers}:until", token});
         if (i >= 190) (void)cli.command({"ZADD", "{workers}:until", "5", token});
     }
-    auto const over = inspect(client);
+    auto const over = inspect(client, key);
     BOOST_TEST((over.state == key_state::split), over);
     BOOST_TEST((over.instances[0].permit_count == 0U));
     // A sorted set of another program.
     BOOST_TEST(cli.del("{workers}:until"));
-    auto const other = inspect(client);
+    auto const other = inspect(client, key);
     BOOST_TEST((other.state == key_state::not_a_lock), other);
-    BOOST_TEST((force(client) == errc::wrong_type));
+    BOOST_TEST((force(client, key) == errc::wrong_type));
     BOOST_TEST(cli.exists("workers"));
 }
 
 BOOST_AUTO_TEST_CASE(a_forced_release_ends_all_permits_that_were_seen) {
     on_every_kind([](fleet& servers) {
-        holders c(servers);
+        three_clients c(servers);
         // An instance that has just learned a script may be without the permit.
         for (auto* const each : {&c.one, &c.two}) {
             auto learns = hold(*each, pool(*each, 3, {.ttl = 60s, .fencing = each == &c.one}));
@@ -230,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_forced_release_ends_all_permits_that_were_seen) {
         // Where the second comes before the first, they have each other's slots, and one goes. An
         // extension heals an instance that lacks one.
         auto const everywhere = [&](test_client& owner, lease& last, std::size_t permits) {
-            return inspect_until(c.asks, [&, permits](auto const& r) {
+            return inspect_until(c.asks, key, [&, permits](auto const& r) {
                 auto const extended = owner.extend(last);
                 BOOST_TEST(!extended, extended.what());
                 return has(r, permits) && std::ranges::all_of(r.instances, [=](auto const& i) {
@@ -242,11 +180,11 @@ BOOST_AUTO_TEST_CASE(a_forced_release_ends_all_permits_that_were_seen) {
         auto second = hold(c.two, pool(c.two, 3));
         everywhere(c.two, second, 2);
         // One has come since.
-        BOOST_TEST((force(c.asks, seen) == errc::lease_lost));
-        BOOST_TEST(has(inspect(c.asks), 2));
-        auto const both = inspect(c.asks);
-        BOOST_TEST(!force(c.asks, both));
-        BOOST_TEST((inspect(c.asks).state == key_state::free));
+        BOOST_TEST((force(c.asks, key, seen) == errc::lease_lost));
+        BOOST_TEST(has(inspect(c.asks, key), 2));
+        auto const both = inspect(c.asks, key);
+        BOOST_TEST(!force(c.asks, key, both));
+        BOOST_TEST((inspect(c.asks, key).state == key_state::free));
         std::size_t counters = 0;
         for (std::size_t i = 0; i < servers.size(); ++i) {
             redis_cli cli(servers[i]);
@@ -260,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_forced_release_ends_all_permits_that_were_seen) {
         BOOST_TEST(c.asks.releases(third));
         (void)c.one.releases(first);
         (void)c.two.releases(second);
-        auto const idle = force(c.asks); // there is nothing
+        auto const idle = force(c.asks, key); // there is nothing
         BOOST_TEST(!idle, idle.what());
     });
 }
@@ -289,10 +227,10 @@ BOOST_AUTO_TEST_CASE(a_list_has_the_keys_of_semaphores_and_of_no_other_sorted_se
 
 BOOST_AUTO_TEST_CASE(who_is_refused_learns_whose_permit_ends_first) {
     fleet servers(3);
-    holders c(servers);
+    three_clients c(servers);
     auto first = hold(c.one, pool(c.one, 2));
     auto second = hold(c.two, pool(c.two, 2, {.ttl = 30s}));
-    inspect_until(c.asks, [](auto const& r) { return has(r, 2); });
+    inspect_until(c.asks, key, [](auto const& r) { return has(r, 2); });
     auto const how = try_once(c.asks, pool(c.asks, 2));
     BOOST_TEST((how == errc::contended), how.what());
     BOOST_TEST(contains(how.what(), "web-2"), how.what());
@@ -303,9 +241,9 @@ BOOST_AUTO_TEST_CASE(who_is_refused_learns_whose_permit_ends_first) {
 // Of another kind, in both directions.
 BOOST_AUTO_TEST_CASE(a_key_of_another_kind_is_told_as_such) {
     fleet servers(3);
-    holders c(servers);
+    three_clients c(servers);
     auto permit = hold(c.one, pool(c.one, 2));
-    inspect_until(c.asks, [](auto const& r) { return has(r, 1); });
+    inspect_until(c.asks, key, [](auto const& r) { return has(r, 1); });
     auto const plain = try_once(c.asks, c.asks.locks.make_lock("workers", long_lived));
     BOOST_TEST((plain == errc::wrong_type), plain.what());
     BOOST_TEST(contains(plain.what(), "semaphore"), plain.what());

@@ -3,8 +3,7 @@
 #include <holdfast/read_write_lock.hpp>
 
 #include "integration/attempt.hpp"
-#include "integration/foreign_client.hpp"
-#include "integration/kinds.hpp"
+#include "integration/key_reports.hpp"
 #include "integration/restricted.hpp"
 #include "integration/test_client.hpp"
 #include "support/fleet.hpp"
@@ -18,7 +17,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 using namespace holdfast;
 using namespace holdfast::test;
@@ -26,14 +24,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-client_options labelled(std::string_view label) {
-    auto options = patient();
-    options.holder_label = label;
-    return options;
-}
+constexpr std::string_view key = "page";
 
 read_write_lock page(test_client& c, lock_options const& options = long_lived) {
-    return c.locks.make_read_write_lock("page", options);
+    return c.locks.make_read_write_lock(key, options);
 }
 
 lease hold(test_client& c, lock const& which) {
@@ -42,28 +36,6 @@ lease hold(test_client& c, lock const& which) {
     return wait_for_lease(c, a);
 }
 
-key_report inspect(test_client& c) {
-    auto done = false;
-    key_report result;
-    c.locks.inspect("page", [&](error e, key_report r) {
-        BOOST_TEST(!e, e.what());
-        result = std::move(r);
-        done = true;
-    });
-    BOOST_REQUIRE(c.until([&] { return done; }));
-    return result;
-}
-
-/// Inspects until the report is as expected. An instance may get a command late.
-template <class Expected>
-key_report inspect_until(test_client& c, Expected expected) {
-    key_report r;
-    BOOST_REQUIRE(c.until([&] {
-        r = inspect(c);
-        return expected(r);
-    }));
-    return r;
-}
 /// A quorum has so many. An instance that has just learned the scripts may be without them.
 bool has(key_report const& r, std::size_t readers) {
     return r.shared() && r.readers.size() == readers;
@@ -80,43 +52,16 @@ error release(test_client& c, lock const& of, std::string_view token) {
     return result;
 }
 
-template <class... Seen>
-error force(test_client& c, Seen const&... seen) {
-    auto done = false;
-    error result;
-    c.locks.force_release("page", seen..., [&](error e, key_report const&) {
-        result = std::move(e);
-        done = true;
-    });
-    BOOST_REQUIRE(c.until([&] { return done; }));
-    return result;
-}
-
-/// Three clients on the same servers: two read, and the third asks.
-struct readers {
-    explicit readers(fleet& servers)
-        : one(servers, labelled("web-1"))
-        , two(servers, labelled("web-2"))
-        , asks(servers, labelled("desk")) {
-        one.runs_with(two);
-        one.runs_with(asks);
-        two.runs_with(asks);
-        for (auto* const c : {&one, &two, &asks}) BOOST_REQUIRE(c->all_up());
-    }
-
-    test_client one, two, asks;
-};
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(reader_reports)
 
 BOOST_AUTO_TEST_CASE(a_report_names_the_readers_and_shows_no_token) {
     on_every_kind([](fleet& servers) {
-        readers c(servers);
+        three_clients c(servers);
         auto first = hold(c.one, page(c.one).read());
         auto second = hold(c.two, page(c.two, {.ttl = 30s}).read());
-        auto const r = inspect_until(c.asks, [](auto const& seen) { return has(seen, 2); });
+        auto const r = inspect_until(c.asks, key, [](auto const& seen) { return has(seen, 2); });
         BOOST_TEST((r.state == key_state::held), r);
         BOOST_TEST(r.shared());
         BOOST_TEST((r.reader_count == 2U));
@@ -135,41 +80,41 @@ BOOST_AUTO_TEST_CASE(a_report_names_the_readers_and_shows_no_token) {
             auto const token = l->token().value;
             BOOST_TEST(!contains(said, token.substr(token.find(':') + 1)), said);
         }
-        BOOST_TEST(inspect(c.one).readers[0].holder == "this client");
+        BOOST_TEST(inspect(c.one, key).readers[0].holder == "this client");
         // The end of one changes nothing for the other.
         BOOST_TEST(c.one.releases(first));
-        auto const rest = inspect_until(c.asks, [](auto const& seen) { return has(seen, 1); });
+        auto const rest = inspect_until(c.asks, key, [](auto const& seen) { return has(seen, 1); });
         BOOST_TEST(rest.readers[0].digest == r.readers[1].digest);
         BOOST_TEST(c.two.releases(second));
-        inspect_until(c.asks, [](auto const& seen) { return seen.state == key_state::free; });
+        inspect_until(c.asks, key, [](auto const& seen) { return seen.state == key_state::free; });
     });
 }
 
 BOOST_AUTO_TEST_CASE(a_report_tells_who_waits) {
     fleet servers(3);
-    readers c(servers);
+    three_clients c(servers);
     auto held = hold(c.one, page(c.one).read());
     attempt writer;
     writer.start(page(c.two).write());
     auto const waits = [](key_report const& r) { return r.writer.has_value(); };
-    auto const r = inspect_until(c.asks, waits);
+    auto const r = inspect_until(c.asks, key, waits);
     BOOST_TEST(r.shared(), r);
     BOOST_TEST(r.writer->holder == "web-2");
     BOOST_REQUIRE(r.writer->ttl_left.has_value());
     BOOST_TEST((*r.writer->ttl_left <= 60s));
     BOOST_TEST(contains(r.to_string(), "a writer of web-2 waits"), r);
-    BOOST_TEST(inspect(c.two).writer->holder == "this client");
+    BOOST_TEST(inspect(c.two, key).writer->holder == "this client");
     // Readers that have come meanwhile have the turn after the writer.
     attempt reader;
     reader.start(page(c.asks).read());
-    inspect_until(c.asks, [](key_report const& seen) {
+    inspect_until(c.asks, key, [](key_report const& seen) {
         return std::ranges::any_of(seen.instances, [](key_answer const& i) {
             return i.turn == readers_turn::wait && i.turn_left.has_value();
         });
     });
     BOOST_TEST(c.one.releases(held));
     BOOST_REQUIRE(c.asks.until([&] { return writer.won(); }));
-    auto const written = inspect(c.asks);
+    auto const written = inspect(c.asks, key);
     BOOST_TEST(!written.shared(), written);
     BOOST_TEST(written.holder == "web-2");
     BOOST_TEST(c.two.releases(writer.held));
@@ -179,23 +124,13 @@ BOOST_AUTO_TEST_CASE(a_report_tells_who_waits) {
 
 BOOST_AUTO_TEST_CASE(readers_who_come_and_go_are_a_change) {
     fleet servers(3);
-    readers c(servers);
-    auto const next = [&](key_report const& last) {
-        auto done = false;
-        key_report result;
-        c.asks.locks.wait_change("page", last, [&](error e, key_report r) {
-            BOOST_TEST(!e, e.what());
-            result = std::move(r);
-            done = true;
-        });
-        BOOST_REQUIRE(c.asks.until([&] { return done; }, 20s));
-        return result;
-    };
+    three_clients c(servers);
+    auto const next = [&](key_report const& last) { return next_report(c.asks, key, last); };
     auto const until = [&](key_report seen, std::size_t readers) {
         while (!has(seen, readers)) seen = next(seen);
         return seen;
     };
-    auto seen = inspect(c.asks);
+    auto seen = inspect(c.asks, key);
     BOOST_TEST((seen.state == key_state::free), seen);
     auto first = hold(c.one, page(c.one).read());
     seen = until(seen, 1);
@@ -218,7 +153,7 @@ BOOST_AUTO_TEST_CASE(no_more_readers_are_shown_than_are_of_use) {
         auto const token = "r" + std::to_string(i) + ':' + std::string(32, 'a');
         cli.command({"ZADD", "{page}:readers", "9999999999999", token});
     }
-    auto const r = inspect(client);
+    auto const r = inspect(client, key);
     BOOST_TEST((r.reader_count == 200U));
     BOOST_TEST(r.readers.size() == key_answer::max_readers);
     BOOST_TEST(r.instances[0].readers.size() == key_answer::max_readers);
@@ -232,17 +167,17 @@ BOOST_AUTO_TEST_CASE(readers_that_have_expired_and_a_set_that_is_missing_are_tol
     auto const mark = std::string("readers:") + std::string(32, '0');
     cli.command({"SET", "page", mark, "PX", "60000"});
     cli.command({"ZADD", "{page}:readers", "1", "a:" + std::string(32, 'a')});
-    auto r = inspect(client);
+    auto r = inspect(client, key);
     BOOST_TEST((r.state == key_state::split), r);
     BOOST_TEST((r.instances[0].reader_count == 0U));
     BOOST_TEST(contains(r.to_string(), "0 readers"), r);
     cli.del("{page}:readers");
-    r = inspect(client);
+    r = inspect(client, key);
     BOOST_TEST((r.state == key_state::held), r);
     BOOST_TEST(!r.reader_count.has_value());
     BOOST_TEST(contains(r.instances[0].message, "missing"), r);
     cli.command({"RPUSH", "{page}:readers", "x"});
-    r = inspect(client);
+    r = inspect(client, key);
     BOOST_TEST((r.state == key_state::held), r);
     BOOST_TEST(contains(r.instances[0].message, "WRONGTYPE"), r);
 }
@@ -253,16 +188,16 @@ BOOST_AUTO_TEST_CASE(a_user_with_fewer_rights_sees_less) {
         test_client client({s.redis.url()});
         BOOST_REQUIRE(client.all_up());
         auto held = hold(client, page(client).read());
-        BOOST_TEST(inspect(client).readers.size() == 1U);
+        BOOST_TEST(inspect(client, key).readers.size() == 1U);
         s.change("-time");
-        auto r = inspect(client);
+        auto r = inspect(client, key);
         BOOST_REQUIRE_MESSAGE(r.readers.size() == 1U, r);
         BOOST_TEST(!r.readers[0].ttl_left.has_value());
         s.change("-zcard");
-        r = inspect(client);
+        r = inspect(client, key);
         BOOST_TEST((r.reader_count == 1U), r);
         s.change("-zrange");
-        r = inspect(client);
+        r = inspect(client, key);
         BOOST_TEST((r.state == key_state::held), r);
         BOOST_TEST(r.shared());
         BOOST_TEST(!r.reader_count.has_value());
@@ -279,11 +214,11 @@ BOOST_AUTO_TEST_CASE(a_user_with_fewer_rights_sees_less) {
 
 BOOST_AUTO_TEST_CASE(the_token_of_a_reader_ends_that_reader_alone) {
     on_every_kind([](fleet& servers) {
-        readers c(servers);
+        three_clients c(servers);
         auto first = hold(c.one, page(c.one).read());
         auto second = hold(c.two, page(c.two).read());
         auto const token = first.token().value;
-        inspect_until(c.asks, [](auto const& seen) { return has(seen, 2); });
+        inspect_until(c.asks, key, [](auto const& seen) { return has(seen, 2); });
         // Without the lock, the token is compared with the value of the key.
         auto done = false;
         c.asks.locks.release("page", token, [&](error e) {
@@ -293,7 +228,7 @@ BOOST_AUTO_TEST_CASE(the_token_of_a_reader_ends_that_reader_alone) {
         BOOST_REQUIRE(c.asks.until([&] { return done; }));
         BOOST_TEST(!release(c.asks, page(c.asks).read(), token));
         BOOST_TEST((release(c.asks, page(c.asks).read(), token) == errc::lease_lost));
-        auto const r = inspect_until(c.asks, [](auto const& seen) { return has(seen, 1); });
+        auto const r = inspect_until(c.asks, key, [](auto const& seen) { return has(seen, 1); });
         BOOST_TEST(r.readers[0].holder == "web-2");
         BOOST_TEST((c.one.extend(first) == errc::lease_lost));
         BOOST_TEST(!c.two.extend(second));
@@ -303,11 +238,11 @@ BOOST_AUTO_TEST_CASE(the_token_of_a_reader_ends_that_reader_alone) {
 
 BOOST_AUTO_TEST_CASE(the_token_of_a_writer_is_released_by_its_lock) {
     fleet servers(3);
-    readers c(servers);
+    three_clients c(servers);
     auto written = hold(c.one, page(c.one).write());
     attempt reader;
     reader.start(page(c.two).read());
-    inspect_until(c.asks, [](key_report const& seen) {
+    inspect_until(c.asks, key, [](key_report const& seen) {
         return std::ranges::any_of(
             seen.instances, [](key_answer const& i) { return i.turn == readers_turn::wait; });
     });
@@ -319,13 +254,13 @@ BOOST_AUTO_TEST_CASE(the_token_of_a_writer_is_released_by_its_lock) {
 
 BOOST_AUTO_TEST_CASE(force_ends_all_readers) {
     on_every_kind([](fleet& servers) {
-        readers c(servers);
+        three_clients c(servers);
         auto first = hold(c.one, page(c.one).read());
         auto second = hold(c.two, page(c.two).read());
-        auto const seen = inspect_until(c.asks, [](auto const& r) { return has(r, 2); });
+        auto const seen = inspect_until(c.asks, key, [](auto const& r) { return has(r, 2); });
         attempt writer;
         writer.start(page(c.asks).write());
-        BOOST_TEST(!force(c.asks, seen));
+        BOOST_TEST(!force(c.asks, key, seen));
         BOOST_TEST(c.asks.until([&] { return writer.won(); }));
         for (auto* const l : {&first, &second}) {
             auto& holder = l == &first ? c.one : c.two;
@@ -338,16 +273,16 @@ BOOST_AUTO_TEST_CASE(force_ends_all_readers) {
 // A person has seen one reader, and decides when another has come.
 BOOST_AUTO_TEST_CASE(force_does_not_end_readers_that_were_not_seen) {
     fleet servers(3);
-    readers c(servers);
+    three_clients c(servers);
     auto first = hold(c.one, page(c.one).read());
-    auto const seen = inspect_until(c.asks, [](auto const& r) { return has(r, 1); });
+    auto const seen = inspect_until(c.asks, key, [](auto const& r) { return has(r, 1); });
     auto second = hold(c.two, page(c.two).read());
-    inspect_until(c.asks, [](auto const& r) { return has(r, 2); });
-    auto const how = force(c.asks, seen);
+    inspect_until(c.asks, key, [](auto const& r) { return has(r, 2); });
+    auto const how = force(c.asks, key, seen);
     BOOST_TEST((how == errc::lease_lost), how.what());
     BOOST_TEST(!c.one.extend(first));
     BOOST_TEST(!c.two.extend(second));
-    BOOST_TEST(!force(c.asks));
+    BOOST_TEST(!force(c.asks, key));
     BOOST_TEST((c.one.extend(first) == errc::lease_lost));
 }
 
