@@ -197,6 +197,16 @@ struct chooser {
     std::string const& of(std::vector<std::string> const& all) { return all[below(all.size())]; }
 };
 
+/// Calls `step(choose)` so many times for each seed, up to the first one that fails.
+template <class Step>
+void with_steps(pair_of_servers& both, std::uint64_t seeds, int steps, Step step) {
+    with_seeds(both, seeds, [&](std::mt19937_64& random) {
+        chooser choose{random};
+        both.same({"FLUSHALL"});
+        for (auto i = 0; i < steps && !both.failed; ++i) step(choose);
+    });
+}
+
 std::vector<std::string> const odd_numbers{"0",
                                            "-5",
                                            "abc",
@@ -223,10 +233,22 @@ std::vector<std::string> const odd_numbers{"0",
                                            "90071992547407",
                                            "90071992547408"};
 
-/// A time to live that does not end during the test, and now and then what is none.
-std::string some_ttl(chooser& choose) {
-    if (choose.below(12) == 0) return choose.of(odd_numbers);
+/// A time to live that does not end during the test.
+std::string long_ttl(chooser& choose) {
     return std::to_string(100'000 * (1 + choose.below(9)));
+}
+/// The same, and now and then what is none.
+std::string some_ttl(chooser& choose) {
+    return choose.below(12) == 0 ? choose.of(odd_numbers) : long_ttl(choose);
+}
+
+/// The number that a fence has at this time.
+std::string of_clock(std::time_t ahead) {
+    return std::to_string((std::time(nullptr) + ahead) * 10'000);
+}
+/// Near a counter, far from it, and far from the clock on both sides.
+std::vector<std::string> some_numbers() {
+    return {"1", "2", "7", "50", "400000", "700000", of_clock(-3'600), of_clock(3'600)};
 }
 
 std::vector<std::string> const tokens{"a", "b", "c"};
@@ -436,52 +458,48 @@ BOOST_AUTO_TEST_CASE(commands_get_the_replies_of_a_server) {
 
 BOOST_AUTO_TEST_CASE(random_commands_get_the_replies_of_a_server) {
     beside_each_kind([](pair_of_servers& both) {
-        with_seeds(both, 4, [&](std::mt19937_64& random) {
-            chooser choose{random};
-            std::vector<std::string> const keys{"k", "l"};
-            both.same({"FLUSHALL"});
-            for (auto step = 0; step < 300 && !both.failed; ++step) {
-                auto const key = choose.of(keys), value = choose.of(tokens);
-                auto const small = std::to_string(static_cast<int>(choose.below(9)) - 4);
-                switch (choose.below(12)) {
-                case 0:
-                    both.same({"SET", key, value, "NX", "PX", some_ttl(choose)});
-                    break;
-                case 1:
-                    both.same({"SET", key, value});
-                    break;
-                case 2:
-                    both.same({"DEL", key});
-                    break;
-                case 3:
-                    both.same({"PEXPIRE", key, some_ttl(choose)});
-                    break;
-                case 4:
-                    both.same({"RPUSH", key, value});
-                    break;
-                case 5:
-                    both.same({"LPUSH", key, value, choose.of(tokens)});
-                    break;
-                case 6:
-                    both.same({"LPOP", key});
-                    break;
-                case 7:
-                    both.same({"LREM", key, small, value});
-                    break;
-                case 8:
-                    both.same({"LPOS", key, value});
-                    break;
-                case 9:
-                    both.same({"LINDEX", key, small});
-                    break;
-                case 10:
-                    both.same({"GETRANGE", key, small, choose.of(odd_numbers)});
-                    break;
-                default:
-                    both.same({"GET", key});
-                }
-                both.same_keys(keys);
+        std::vector<std::string> const keys{"k", "l"};
+        with_steps(both, 4, 300, [&](chooser& choose) {
+            auto const key = choose.of(keys), value = choose.of(tokens);
+            auto const small = std::to_string(static_cast<int>(choose.below(9)) - 4);
+            switch (choose.below(12)) {
+            case 0:
+                both.same({"SET", key, value, "NX", "PX", some_ttl(choose)});
+                break;
+            case 1:
+                both.same({"SET", key, value});
+                break;
+            case 2:
+                both.same({"DEL", key});
+                break;
+            case 3:
+                both.same({"PEXPIRE", key, some_ttl(choose)});
+                break;
+            case 4:
+                both.same({"RPUSH", key, value});
+                break;
+            case 5:
+                both.same({"LPUSH", key, value, choose.of(tokens)});
+                break;
+            case 6:
+                both.same({"LPOP", key});
+                break;
+            case 7:
+                both.same({"LREM", key, small, value});
+                break;
+            case 8:
+                both.same({"LPOS", key, value});
+                break;
+            case 9:
+                both.same({"LINDEX", key, small});
+                break;
+            case 10:
+                both.same({"GETRANGE", key, small, choose.of(odd_numbers)});
+                break;
+            default:
+                both.same({"GET", key});
             }
+            both.same_keys(keys);
         });
     });
 }
@@ -495,57 +513,53 @@ BOOST_AUTO_TEST_CASE(random_scripts_get_the_replies_of_a_server) {
         std::vector<std::string> keys{"k", "k:fence", "k:queue"};
         for (auto const& token : tokens) keys.push_back("k:queue:" + token);
         auto const count = is_exact(both.kind) ? 12U : 3U;
-        with_seeds(both, count, [&](std::mt19937_64& random) {
-            chooser choose{random};
-            both.same({"FLUSHALL"});
-            for (auto step = 0; step < 200 && !both.failed; ++step) {
-                // Another program changes the keys now and then.
-                switch (choose.below(20)) {
-                case 0:
-                    both.same({"SET", "k:fence", choose.of(odd_numbers)});
-                    break;
-                case 1:
-                    both.same({"DEL", choose.of(keys)});
-                    break;
-                case 2:
-                    both.same({"SET", choose.of(keys), choose.of(tokens)});
-                    break;
-                case 3: {
-                    auto const key = choose.of(keys);
-                    both.same({"DEL", key});
-                    both.same({"RPUSH", key, choose.of(tokens), "", choose.of(tokens)});
-                    break;
-                }
-                case 4:
-                    both.same({"PEXPIRE", choose.of(keys), some_ttl(choose)});
-                    break;
-                default:
-                    break;
-                }
-                auto const which = choose.below(all_scripts.size());
-                auto const& script = all_scripts[which];
-                command_line words{"EVALSHA", digests[which]};
-                if (choose.below(8) == 0) words = {"EVAL", std::string(script.text)};
-                words.push_back(std::to_string(1 + script.fenced + script.fair));
-                words.push_back("k");
-                if (script.fenced) words.push_back("k:fence");
-                if (script.fair) words.push_back("k:queue");
-                words.push_back(choose.of(tokens));
-                auto const raises = script.text == redis::raise_script;
-                if (script.fenced) {
-                    if (!raises) words.push_back(some_ttl(choose));
-                    // Numbers near the counter, far from it, and far from the clock on both sides.
-                    std::vector<std::string> numbers{"1", "2", "3", "7", "50", "400000", "700000"};
-                    numbers.push_back(std::to_string((std::time(nullptr) - 3'600) * 10'000));
-                    numbers.push_back(std::to_string((std::time(nullptr) + 3'600) * 10'000));
-                    words.push_back(choose.of(choose.below(10) == 0 ? odd_numbers : numbers));
-                    words.push_back(some_ttl(choose));
-                }
-                for (auto n = script.times; n > 0; --n) words.push_back(some_ttl(choose));
-                if (script.place) words.push_back(choose.of({"0", "1"}));
-                both.same(words);
-                both.same_keys(keys);
+        with_steps(both, count, 200, [&](chooser& choose) {
+            // Another program changes the keys now and then.
+            switch (choose.below(20)) {
+            case 0:
+                both.same({"SET", "k:fence", choose.of(odd_numbers)});
+                break;
+            case 1:
+                both.same({"DEL", choose.of(keys)});
+                break;
+            case 2:
+                both.same({"SET", choose.of(keys), choose.of(tokens)});
+                break;
+            case 3: {
+                auto const key = choose.of(keys);
+                both.same({"DEL", key});
+                both.same({"RPUSH", key, choose.of(tokens), "", choose.of(tokens)});
+                break;
             }
+            case 4:
+                both.same({"PEXPIRE", choose.of(keys), some_ttl(choose)});
+                break;
+            default:
+                break;
+            }
+            auto const which = choose.below(all_scripts.size());
+            auto const& script = all_scripts[which];
+            command_line words{"EVALSHA", digests[which]};
+            if (choose.below(8) == 0) words = {"EVAL", std::string(script.text)};
+            words.push_back(std::to_string(1 + script.fenced + script.fair));
+            words.push_back("k");
+            if (script.fenced) words.push_back("k:fence");
+            if (script.fair) words.push_back("k:queue");
+            words.push_back(choose.of(tokens));
+            auto const raises = script.text == redis::raise_script;
+            if (script.fenced) {
+                if (!raises) words.push_back(some_ttl(choose));
+                // Numbers near the counter, far from it, and far from the clock on both sides.
+                std::vector<std::string> numbers{"1", "2", "3", "7", "50", "400000", "700000"};
+                numbers.push_back(of_clock(-3'600));
+                numbers.push_back(of_clock(3'600));
+                words.push_back(choose.of(choose.below(10) == 0 ? odd_numbers : numbers));
+                words.push_back(some_ttl(choose));
+            }
+            for (auto n = script.times; n > 0; --n) words.push_back(some_ttl(choose));
+            if (script.place) words.push_back(choose.of({"0", "1"}));
+            both.same(words);
+            both.same_keys(keys);
         });
     });
 }
@@ -562,64 +576,60 @@ BOOST_AUTO_TEST_CASE(random_scripts_on_several_keys_get_the_replies_of_a_server)
         auto all_keys = keys;
         for (auto const& key : keys) all_keys.push_back(key + ":fence");
         auto const count = is_exact(both.kind) ? 12U : 3U;
-        with_seeds(both, count, [&](std::mt19937_64& random) {
-            chooser choose{random};
-            both.same({"FLUSHALL"});
-            for (auto step = 0; step < 200 && !both.failed; ++step) {
-                // Another program changes the keys now and then.
-                switch (choose.below(12)) {
-                case 0:
-                    both.same({"SET", choose.of(keys) + ":fence", choose.of(odd_numbers)});
-                    break;
-                case 1:
-                    both.same({"DEL", choose.of(all_keys)});
-                    break;
-                case 2:
-                    both.same({"SET", choose.of(keys), choose.of({"a", "b", "c", ""})});
-                    break;
-                case 3: {
-                    auto const key = choose.of(all_keys);
-                    both.same({"DEL", key});
-                    if (choose.below(2) == 0) both.same({"RPUSH", key, choose.of(tokens)});
-                    break;
-                }
-                case 4:
-                    both.same({"PEXPIRE", choose.of(all_keys), some_ttl(choose)});
-                    break;
-                case 5: // the next script finds them free
-                    both.same({"DEL", "k", "l", "m"});
-                    break;
-                default:
-                    break;
-                }
-                auto const which = choose.below(scripts.size());
-                auto const text = scripts[which];
-                auto const acquires =
-                    text == redis::set_acquire_script || text == redis::set_fenced_acquire_script;
-                auto const raises = text == redis::set_raise_script;
-                auto const fenced = text == redis::set_fenced_acquire_script || raises;
-                command_line words{"EVALSHA", digests[which]};
-                if (choose.below(8) == 0) words = {"EVAL", std::string(text)};
-                auto const n = 1 + choose.below(keys.size());
-                words.push_back(std::to_string(n * (fenced ? 2 : 1)));
-                for (std::size_t i = 0; i < n; ++i) words.push_back(keys[i]);
-                for (std::size_t i = 0; fenced && i < n; ++i) words.push_back(keys[i] + ":fence");
-                words.push_back(choose.of(tokens));
-                if (acquires || text == redis::set_extend_script) words.push_back(some_ttl(choose));
-                if (text == redis::set_inspect_script) words.push_back("65");
-                if (fenced) {
-                    auto const far = choose.below(2) == 0 ? -3'600 : 3'600;
-                    std::vector<std::string> numbers{"1", "2", "3", "7", "50", "400000", "700000"};
-                    numbers.push_back(std::to_string((std::time(nullptr) + far) * 10'000));
-                    words.push_back(choose.of(choose.below(10) == 0 ? odd_numbers : numbers));
-                    words.push_back(some_ttl(choose));
-                }
-                // The tokens of earlier tenures.
-                for (std::size_t i = 0; acquires && i < n && choose.below(4) != 0; ++i)
-                    words.push_back(choose.of({"a", "b", "c", ""}));
-                both.same(words);
-                both.same_keys(all_keys);
+        with_steps(both, count, 200, [&](chooser& choose) {
+            // Another program changes the keys now and then.
+            switch (choose.below(12)) {
+            case 0:
+                both.same({"SET", choose.of(keys) + ":fence", choose.of(odd_numbers)});
+                break;
+            case 1:
+                both.same({"DEL", choose.of(all_keys)});
+                break;
+            case 2:
+                both.same({"SET", choose.of(keys), choose.of({"a", "b", "c", ""})});
+                break;
+            case 3: {
+                auto const key = choose.of(all_keys);
+                both.same({"DEL", key});
+                if (choose.below(2) == 0) both.same({"RPUSH", key, choose.of(tokens)});
+                break;
             }
+            case 4:
+                both.same({"PEXPIRE", choose.of(all_keys), some_ttl(choose)});
+                break;
+            case 5: // the next script finds them free
+                both.same({"DEL", "k", "l", "m"});
+                break;
+            default:
+                break;
+            }
+            auto const which = choose.below(scripts.size());
+            auto const text = scripts[which];
+            auto const acquires =
+                text == redis::set_acquire_script || text == redis::set_fenced_acquire_script;
+            auto const raises = text == redis::set_raise_script;
+            auto const fenced = text == redis::set_fenced_acquire_script || raises;
+            command_line words{"EVALSHA", digests[which]};
+            if (choose.below(8) == 0) words = {"EVAL", std::string(text)};
+            auto const n = 1 + choose.below(keys.size());
+            words.push_back(std::to_string(n * (fenced ? 2 : 1)));
+            for (std::size_t i = 0; i < n; ++i) words.push_back(keys[i]);
+            for (std::size_t i = 0; fenced && i < n; ++i) words.push_back(keys[i] + ":fence");
+            words.push_back(choose.of(tokens));
+            if (acquires || text == redis::set_extend_script) words.push_back(some_ttl(choose));
+            if (text == redis::set_inspect_script) words.push_back("65");
+            if (fenced) {
+                auto const far = choose.below(2) == 0 ? -3'600 : 3'600;
+                std::vector<std::string> numbers{"1", "2", "3", "7", "50", "400000", "700000"};
+                numbers.push_back(of_clock(far));
+                words.push_back(choose.of(choose.below(10) == 0 ? odd_numbers : numbers));
+                words.push_back(some_ttl(choose));
+            }
+            // The tokens of earlier tenures.
+            for (std::size_t i = 0; acquires && i < n && choose.below(4) != 0; ++i)
+                words.push_back(choose.of({"a", "b", "c", ""}));
+            both.same(words);
+            both.same_keys(all_keys);
         });
     });
 }
@@ -645,75 +655,65 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_readers_and_writers_get_the_replies_of_a
         std::vector<std::string> const tombstones{"revoked@ops:1",
                                                   "revoked@:" + std::string(70, '2')};
         auto const count = is_exact(both.kind) ? 24U : 6U;
-        with_seeds(both, count, [&](std::mt19937_64& random) {
-            chooser choose{random};
-            auto const some_ttl = [&] { return std::to_string(100'000 * (1 + choose.below(9))); };
-            auto const clock = [](std::time_t ahead) {
-                return std::to_string((std::time(nullptr) + ahead) * 10'000);
-            };
-            both.same({"FLUSHALL"});
-            for (auto step = 0; step < 200 && !both.failed; ++step) {
-                // Another program changes the keys now and then.
-                switch (choose.below(24)) {
-                case 0:
-                    both.same({"SET", "k:fence", choose.of(odd_numbers)});
-                    break;
-                case 1:
-                case 2:
-                    both.same({"DEL", choose.of(keys)});
-                    break;
-                case 3:
-                    both.same({"SET", choose.of(keys), choose.of(tokens), "PX", some_ttl()});
-                    break;
-                case 4: {
-                    auto const key = choose.of(keys);
-                    both.same({"DEL", key});
-                    both.same({"RPUSH", key, choose.of(tokens)});
-                    break;
-                }
-                case 5: // a reader whose time has passed, or one that nobody knows
-                    both.same({"ZADD", "k:readers", "5", choose.of(tokens)});
-                    break;
-                case 6:
-                    both.same({"PEXPIRE", choose.of(keys), some_ttl()});
-                    break;
-                case 7:
-                    both.same({"FLUSHALL"});
-                    break;
-                case 8: // holders are revoked, and extend
-                    both.same({"EVAL", std::string(redis::revoke_script), "1", "k",
-                               choose.of(tokens), choose.of(tombstones)});
-                    both.same({"EVAL", std::string(redis::extend_script), "1", "k",
-                               choose.of(tokens), some_ttl()});
-                    break;
-                case 9:
-                case 10:
-                    both.same({"EVAL", std::string(redis::revoke_reader_script), "2", "k",
-                               "k:readers", choose.of(tokens), choose.of(tombstones)});
-                    break;
-                default:
-                    break;
-                }
-                auto const& script = scripts[choose.below(scripts.size())];
-                auto const extends = script.text == redis::read_extend_script;
-                auto const* const used = extends ? "2" : script.counts ? "5" : "4";
-                command_line words{"EVAL", std::string(script.text), used, "k"};
-                if (script.counts) words.emplace_back("k:fence");
-                words.emplace_back("k:readers");
-                if (!extends) words.insert(words.end(), {"k:intent", "k:turn"});
-                words.push_back(choose.of(tokens));
-                if (script.acquires || !script.counts) words.push_back(some_ttl());
-                if (script.counts) {
-                    std::vector<std::string> const numbers{
-                        "1", "2", "7", "50", "400000", "700000", clock(-3'600), clock(3'600)};
-                    words.push_back(choose.of(numbers));
-                    words.push_back(some_ttl());
-                }
-                if (script.acquires || script.withdraws) words.push_back(choose.of(clients));
-                if (script.acquires) words.push_back(choose.of({"wait", "wait", "try", "heal"}));
-                both.same(words);
-                both.same_keys(keys);
+        with_steps(both, count, 200, [&](chooser& choose) {
+            // Another program changes the keys now and then.
+            switch (choose.below(24)) {
+            case 0:
+                both.same({"SET", "k:fence", choose.of(odd_numbers)});
+                break;
+            case 1:
+            case 2:
+                both.same({"DEL", choose.of(keys)});
+                break;
+            case 3:
+                both.same({"SET", choose.of(keys), choose.of(tokens), "PX", long_ttl(choose)});
+                break;
+            case 4: {
+                auto const key = choose.of(keys);
+                both.same({"DEL", key});
+                both.same({"RPUSH", key, choose.of(tokens)});
+                break;
             }
+            case 5: // a reader whose time has passed, or one that nobody knows
+                both.same({"ZADD", "k:readers", "5", choose.of(tokens)});
+                break;
+            case 6:
+                both.same({"PEXPIRE", choose.of(keys), long_ttl(choose)});
+                break;
+            case 7:
+                both.same({"FLUSHALL"});
+                break;
+            case 8: // holders are revoked, and extend
+                both.same({"EVAL", std::string(redis::revoke_script), "1", "k", choose.of(tokens),
+                           choose.of(tombstones)});
+                both.same({"EVAL", std::string(redis::extend_script), "1", "k", choose.of(tokens),
+                           long_ttl(choose)});
+                break;
+            case 9:
+            case 10:
+                both.same({"EVAL", std::string(redis::revoke_reader_script), "2", "k", "k:readers",
+                           choose.of(tokens), choose.of(tombstones)});
+                break;
+            default:
+                break;
+            }
+            auto const& script = scripts[choose.below(scripts.size())];
+            auto const extends = script.text == redis::read_extend_script;
+            auto const* const used = extends ? "2" : script.counts ? "5" : "4";
+            command_line words{"EVAL", std::string(script.text), used, "k"};
+            if (script.counts) words.emplace_back("k:fence");
+            words.emplace_back("k:readers");
+            if (!extends) words.insert(words.end(), {"k:intent", "k:turn"});
+            words.push_back(choose.of(tokens));
+            if (script.acquires || !script.counts) words.push_back(long_ttl(choose));
+            if (script.counts) {
+                words.push_back(choose.of(some_numbers()));
+                words.push_back(long_ttl(choose));
+            }
+            if (script.acquires || script.withdraws) words.push_back(choose.of(clients));
+            if (script.acquires) words.push_back(choose.of({"wait", "wait", "try", "heal"}));
+            both.same(words);
+            both.same_keys(keys);
         });
     });
 }
@@ -728,76 +728,67 @@ BOOST_AUTO_TEST_CASE(random_scripts_for_permits_get_the_replies_of_a_server) {
         std::vector<std::string> const keys{"k", "k:until", "k:fences"};
         std::vector<std::string> const holders{"a", "b", "c", "d", "e", "f"};
         auto const count = is_exact(both.kind) ? 24U : 6U;
-        with_seeds(both, count, [&](std::mt19937_64& random) {
-            chooser choose{random};
-            auto const some_ttl = [&] { return std::to_string(100'000 * (1 + choose.below(9))); };
-            auto const clock = [](std::time_t ahead) {
-                return std::to_string((std::time(nullptr) + ahead) * 10'000);
-            };
-            both.same({"FLUSHALL"});
-            for (auto step = 0; step < 200 && !both.failed; ++step) {
-                auto const slot = std::to_string(choose.below(6));
-                // Another program changes the keys now and then.
-                switch (choose.below(32)) {
-                case 0:
-                    both.same({"ZADD", "k:fences",
-                               choose.of({"90071992547408", "1.5", "-1", "inf", "7"}), slot});
-                    break;
-                case 1:
-                    both.same({"DEL", choose.of(keys)});
-                    break;
-                case 2:
-                    both.same({"SET", choose.of(keys), choose.of(holders), "PX", some_ttl()});
-                    break;
-                case 3: {
-                    auto const key = choose.of(keys);
-                    both.same({"DEL", key});
-                    both.same({"RPUSH", key, choose.of(holders)});
-                    break;
-                }
-                case 4: // a token whose time has passed, or one that nobody knows
-                case 5:
-                    both.same({"ZADD", "k:until", "5", choose.of(holders)});
-                    break;
-                case 6: // perhaps a slot with two tokens
-                    both.same({"ZADD", "k", slot, choose.of(holders)});
-                    break;
-                case 7:
-                    both.same({"PEXPIRE", choose.of(keys), some_ttl()});
-                    break;
-                case 8:
-                case 9:
-                    both.same({"FLUSHALL"});
-                    break;
-                default:
-                    break;
-                }
-                auto const text = scripts[choose.below(scripts.size())];
-                auto const fenced = text == redis::permit_fenced_take_script;
-                auto const takes = fenced || text == redis::permit_take_script;
-                auto const raises = text == redis::permit_raise_script;
-                auto const counts = fenced || raises;
-                command_line words{"EVAL", std::string(text), counts ? "3" : "2", "k", "k:until"};
-                if (counts) words.emplace_back("k:fences");
-                words.push_back(choose.of(holders));
-                std::vector<std::string> const numbers{
-                    "1", "2", "7", "50", "400000", "700000", clock(-3'600), clock(3'600)};
-                if (takes) {
-                    words.push_back(some_ttl());
-                    words.push_back(std::to_string(1 + choose.below(6)));
-                    words.push_back(slot);
-                    words.push_back(choose.of({"from", "from", "only"}));
-                    if (fenced) words.insert(words.end(), {choose.of(numbers), some_ttl()});
-                } else if (text == redis::permit_extend_script) {
-                    words.insert(words.end(), {some_ttl(), slot});
-                } else if (raises) {
-                    words.insert(words.end(), {choose.of(numbers), some_ttl(), slot});
-                } else if (text == redis::permit_peek_script) {
-                    words.insert(words.end(), {std::to_string(1 + choose.below(6)), "64"});
-                }
-                both.same(words);
-                both.same_keys(keys);
+        with_steps(both, count, 200, [&](chooser& choose) {
+            auto const slot = std::to_string(choose.below(6));
+            // Another program changes the keys now and then.
+            switch (choose.below(32)) {
+            case 0:
+                both.same({"ZADD", "k:fences",
+                           choose.of({"90071992547408", "1.5", "-1", "inf", "7"}), slot});
+                break;
+            case 1:
+                both.same({"DEL", choose.of(keys)});
+                break;
+            case 2:
+                both.same({"SET", choose.of(keys), choose.of(holders), "PX", long_ttl(choose)});
+                break;
+            case 3: {
+                auto const key = choose.of(keys);
+                both.same({"DEL", key});
+                both.same({"RPUSH", key, choose.of(holders)});
+                break;
             }
+            case 4: // a token whose time has passed, or one that nobody knows
+            case 5:
+                both.same({"ZADD", "k:until", "5", choose.of(holders)});
+                break;
+            case 6: // perhaps a slot with two tokens
+                both.same({"ZADD", "k", slot, choose.of(holders)});
+                break;
+            case 7:
+                both.same({"PEXPIRE", choose.of(keys), long_ttl(choose)});
+                break;
+            case 8:
+            case 9:
+                both.same({"FLUSHALL"});
+                break;
+            default:
+                break;
+            }
+            auto const text = scripts[choose.below(scripts.size())];
+            auto const fenced = text == redis::permit_fenced_take_script;
+            auto const takes = fenced || text == redis::permit_take_script;
+            auto const raises = text == redis::permit_raise_script;
+            auto const counts = fenced || raises;
+            command_line words{"EVAL", std::string(text), counts ? "3" : "2", "k", "k:until"};
+            if (counts) words.emplace_back("k:fences");
+            words.push_back(choose.of(holders));
+            if (takes) {
+                words.push_back(long_ttl(choose));
+                words.push_back(std::to_string(1 + choose.below(6)));
+                words.push_back(slot);
+                words.push_back(choose.of({"from", "from", "only"}));
+                if (fenced)
+                    words.insert(words.end(), {choose.of(some_numbers()), long_ttl(choose)});
+            } else if (text == redis::permit_extend_script) {
+                words.insert(words.end(), {long_ttl(choose), slot});
+            } else if (raises) {
+                words.insert(words.end(), {choose.of(some_numbers()), long_ttl(choose), slot});
+            } else if (text == redis::permit_peek_script) {
+                words.insert(words.end(), {std::to_string(1 + choose.below(6)), "64"});
+            }
+            both.same(words);
+            both.same_keys(keys);
         });
     });
 }
