@@ -1,5 +1,5 @@
 // Locks on several keys behind Sentinel, in a Cluster, and on mixes.
-#include "integration/cluster_load.hpp"
+#include "integration/deployments.hpp"
 #include "integration/sentinels.hpp"
 #include "integration/set_crowd.hpp"
 #include "support/sentinel_group.hpp"
@@ -103,13 +103,8 @@ BOOST_AUTO_TEST_CASE(with_replicas_that_must_have_the_keys) {
 }
 
 BOOST_AUTO_TEST_CASE(on_a_mix_of_deployments) {
-    sentinel_group sentinels;
-    cluster_group cluster;
-    fleet servers(1);
-    auto all = addresses_of(servers);
-    all.push_back(address(sentinels.url()));
-    all.push_back(address_of(cluster).front());
-    set_crowd c(all, in_order, 2);
+    mixed_deployments mix;
+    set_crowd c(mix.addresses(), in_order, 2);
     c.goes_on(300);
     c.stops();
     BOOST_TEST(c.lost == 0U);

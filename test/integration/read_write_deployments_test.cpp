@@ -1,7 +1,7 @@
 // Readers and writers on each kind of server, behind Sentinel, in a Cluster, and on mixes.
 #include <holdfast/testing/instance.hpp>
 
-#include "integration/cluster_load.hpp"
+#include "integration/deployments.hpp"
 #include "integration/kinds.hpp"
 #include "integration/read_write_crowd.hpp"
 #include "integration/restricted.hpp"
@@ -11,10 +11,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <atomic>
 #include <chrono>
-#include <string>
-#include <thread>
 #include <vector>
 
 using namespace holdfast;
@@ -50,24 +47,7 @@ void check_cycle(std::vector<address> const& addresses) {
     auto third = wait_for_lease(one, writer);
     BOOST_TEST(third.fence() > second.fence());
     BOOST_TEST(one.releases(third));
-    BOOST_TEST(one.idle());
-    BOOST_TEST(two.idle());
-    // The instance that answers last has its releases too.
-    auto down = 0;
-    for (auto* const c : {&one, &two}) c->locks.shutdown([&](error) { ++down; });
-    BOOST_TEST(one.until([&] { return down == 2; }));
-}
-
-/// The clients run meanwhile: one may have to send a release again.
-void check_only_turns_left(client_group& clients, cluster_group& cluster) {
-    std::vector<std::string> left;
-    auto const none = [&] {
-        left = locks_on(cluster);
-        std::erase_if(left, [](std::string const& name) { return contains(name, ":turn"); });
-        return left.empty();
-    };
-    auto const gone = clients.until(none, 4s); // less than the ttl
-    BOOST_TEST(gone, joined(left));
+    end_both(one, two);
 }
 
 } // namespace
@@ -181,41 +161,30 @@ BOOST_AUTO_TEST_CASE(in_a_cluster) {
             c.goes_on(100, 20);
             c.stops();
             BOOST_TEST(c.lost == 0U);
-            check_only_turns_left(c.group, cluster);
+            check_only_left(c.group, cluster, ":turn");
         }
     });
 }
 
 BOOST_AUTO_TEST_CASE(in_a_cluster_while_the_slot_moves) {
     on_clusters([](cluster_group& cluster) {
-        auto const slot = cluster.slot_of("k");
-        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
         read_write_crowd c(address_of(cluster), quick, unhurried(), two_clients);
         c.goes_on(50, 10);
-        std::atomic<bool> moved{false};
-        std::jthread const mover([&] {
-            for (auto i = 0; i < 4; ++i) {
-                cluster.migrate({slot, slot}, from, to);
-                cluster.migrate({slot, slot}, to, from);
-            }
-            moved = true;
-        });
-        while (!moved) c.goes_on(1, 1);
+        while_slot_moves(cluster, [&] { c.goes_on(1, 1); });
         c.goes_on(50, 10);
         c.stops();
         BOOST_TEST(c.lost == 0U);
-        check_only_turns_left(c.group, cluster);
+        check_only_left(c.group, cluster, ":turn");
     });
 }
 
 // Of the keys beside the lock's there may be none, and a slot may stay half moved for long.
 BOOST_AUTO_TEST_CASE(leases_go_on_in_a_slot_that_stays_half_moved) {
     on_clusters([](cluster_group& cluster) {
-        auto const slot = cluster.slot_of("k");
-        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
+        slot_of_k k(cluster);
         test_client one(address_of(cluster));
         auto read = reads(one);
-        slot_migration moving(cluster, {slot, slot}, from, to);
+        slot_migration moving(cluster, k.slot, k.from, k.to);
         moving.begin();
         BOOST_TEST(!one.extend(read));
         moving.move_keys();
@@ -230,8 +199,7 @@ BOOST_AUTO_TEST_CASE(leases_go_on_in_a_slot_that_stays_half_moved) {
 // The keys beside the lock's go with it.
 BOOST_AUTO_TEST_CASE(a_slot_moves_while_readers_hold_and_a_writer_waits) {
     on_clusters([](cluster_group& cluster) {
-        auto const slot = cluster.slot_of("k");
-        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
+        slot_of_k k(cluster);
         test_client one(address_of(cluster)), two(address_of(cluster)), three(address_of(cluster));
         one.runs_with(two);
         one.runs_with(three);
@@ -241,12 +209,12 @@ BOOST_AUTO_TEST_CASE(a_slot_moves_while_readers_hold_and_a_writer_waits) {
         attempt writer, reader;
         writer.start(page(two).write());
         BOOST_REQUIRE(waits(two));
-        BOOST_REQUIRE(two.until([&] { return cluster.cli(from).exists(intent_on_k); }));
+        BOOST_REQUIRE(two.until([&] { return cluster.cli(k.from).exists(intent_on_k); }));
         reader.start(page(three, {.ttl = 50s, .max_hold = 40s}).read()); // shares with nobody
         BOOST_REQUIRE(waits(three));
-        cluster.migrate({slot, slot}, from, to);
-        BOOST_TEST(cluster.cli(to).exists(readers_of_k));
-        BOOST_TEST(cluster.cli(to).exists(intent_on_k));
+        k.moves();
+        BOOST_TEST(cluster.cli(k.to).exists(readers_of_k));
+        BOOST_TEST(cluster.cli(k.to).exists(intent_on_k));
         BOOST_TEST(!one.extend(a));
         BOOST_TEST(!three.extend(b));
         BOOST_TEST(!writer.done);
@@ -259,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_slot_moves_while_readers_hold_and_a_writer_waits) {
         check_gets(two, writer);
         check_gets(three, reader);
         for (auto* const c : {&one, &two, &three}) BOOST_TEST(c->idle());
-        BOOST_TEST(one.until([&] { return !cluster.cli(to).exists("k"); }));
+        BOOST_TEST(one.until([&] { return !cluster.cli(k.to).exists("k"); }));
     });
 }
 
@@ -287,22 +255,18 @@ BOOST_AUTO_TEST_CASE(with_replicas_that_must_have_the_keys) {
     c.goes_on(100, 20);
     c.stops();
     BOOST_TEST(c.lost == 0U);
-    check_only_turns_left(c.group, cluster);
+    check_only_left(c.group, cluster, ":turn");
 }
 
 BOOST_AUTO_TEST_CASE(on_a_mix_of_deployments) {
-    sentinel_group sentinels;
-    cluster_group cluster;
-    fleet servers(1);
-    auto all = addresses_of(servers);
-    all.push_back(address(sentinels.url()));
-    all.push_back(address_of(cluster).front());
+    mixed_deployments mix;
+    auto const all = mix.addresses();
     check_cycle(all);
     read_write_crowd c(all, quick, unhurried(), two_clients);
     c.goes_on(100, 20);
     c.stops();
     BOOST_TEST(c.lost == 0U);
-    check_only_turns_left(c.group, servers);
+    check_only_turns_left(c.group, mix.servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

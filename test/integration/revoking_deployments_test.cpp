@@ -2,7 +2,7 @@
 #include <holdfast/testing/instance.hpp>
 
 #include "integration/child.hpp"
-#include "integration/cluster_load.hpp"
+#include "integration/deployments.hpp"
 #include "integration/readers_writers.hpp"
 #include "integration/revocations.hpp"
 #include "integration/sentinels.hpp"
@@ -11,7 +11,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
-#include <string>
 #include <vector>
 
 using namespace holdfast;
@@ -70,31 +69,25 @@ BOOST_AUTO_TEST_CASE(in_a_cluster) {
 }
 
 BOOST_AUTO_TEST_CASE(on_a_mix_of_deployments) {
-    sentinel_group sentinels;
-    cluster_group cluster;
-    fleet servers(1);
-    auto all = addresses_of(servers);
-    all.push_back(address(sentinels.url()));
-    all.push_back(address_of(cluster).front());
-    check_revocations(all);
+    mixed_deployments mix;
+    check_revocations(mix.addresses());
 }
 
 // The tombstone goes with its slot.
 BOOST_AUTO_TEST_CASE(a_slot_moves_with_a_tombstone) {
     on_clusters([](cluster_group& cluster) {
-        auto const slot = cluster.slot_of("k");
-        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
+        slot_of_k k(cluster);
         test_client holder(address_of(cluster)), ops(address_of(cluster), labelled("ops"));
         holder.runs_with(ops);
         BOOST_REQUIRE(holder.all_up());
         BOOST_REQUIRE(ops.all_up());
         auto held = holder.hold("k");
         BOOST_TEST(!revoke(ops, inspect(ops, "k")).how);
-        cluster.migrate({slot, slot}, from, to);
+        k.moves();
         BOOST_TEST((holder.extend(held) == errc::lease_lost));
         BOOST_TEST((held.ended_by() == lease_end::revoked), held.ended_by());
         BOOST_TEST((inspect(ops, "k").state == key_state::revoked));
-        BOOST_TEST(ops.until([&] { return cluster.cli(to).exists("k"); }));
+        BOOST_TEST(ops.until([&] { return cluster.cli(k.to).exists("k"); }));
     });
 }
 
@@ -102,15 +95,14 @@ BOOST_AUTO_TEST_CASE(a_slot_moves_with_a_tombstone) {
 // call says so, and one that follows succeeds.
 BOOST_AUTO_TEST_CASE(a_slot_that_is_half_moved_is_told) {
     on_clusters([](cluster_group& cluster) {
-        auto const slot = cluster.slot_of("k");
-        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
+        slot_of_k k(cluster);
         test_client holder(address_of(cluster)), ops(address_of(cluster), labelled("ops"));
         holder.runs_with(ops);
         BOOST_REQUIRE(holder.all_up());
         BOOST_REQUIRE(ops.all_up());
         auto held = holder.hold("k");
         auto const seen = inspect(ops, "k");
-        slot_migration moving(cluster, {slot, slot}, from, to);
+        slot_migration moving(cluster, k.slot, k.from, k.to);
         moving.begin();
         auto const r = revoke(ops, seen);
         BOOST_TEST((r.how == error_condition::unavailable), r.how.what());

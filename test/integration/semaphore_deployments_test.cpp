@@ -1,7 +1,7 @@
 // Semaphores with TLS, in the instance for tests, behind Sentinel, in a Cluster, and on mixes.
 #include <holdfast/testing/instance.hpp>
 
-#include "integration/cluster_load.hpp"
+#include "integration/deployments.hpp"
 #include "integration/permit_crowd.hpp"
 #include "integration/sections.hpp"
 #include "integration/sentinels.hpp"
@@ -10,12 +10,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <atomic>
 #include <chrono>
-#include <cstddef>
-#include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 using namespace holdfast;
@@ -53,27 +48,7 @@ void check_cycle(std::vector<address> const& addresses) {
     BOOST_TEST(third.fence() > fence);
     BOOST_TEST(two.releases(third));
     BOOST_TEST(one.releases(first));
-    BOOST_TEST(one.idle());
-    BOOST_TEST(two.idle());
-    // The instance that answers last has its releases too.
-    auto down = 0;
-    for (auto* const c : {&one, &two}) c->locks.shutdown([&](error) { ++down; });
-    BOOST_TEST(one.until([&] { return down == 2; }));
-}
-
-/// The clients run meanwhile: one may have to send a release again.
-void check_nothing_left(client_group& clients, cluster_group& cluster) {
-    std::vector<std::string> left;
-    auto const gone = clients.until(
-        [&] {
-            left = locks_on(cluster);
-            std::erase_if(left, [](std::string const& name) { return contains(name, ":fences"); });
-            return left.empty();
-        },
-        4s); // less than the ttl
-    std::string names;
-    for (auto const& each : left) names += each + ' ';
-    BOOST_TEST(gone, names);
+    end_both(one, two);
 }
 
 } // namespace
@@ -123,38 +98,27 @@ BOOST_AUTO_TEST_CASE(in_a_cluster) {
             c.goes_on(100);
             c.stops();
             BOOST_TEST(c.lost == 0U);
-            check_nothing_left(c.group, cluster);
+            check_only_left(c.group, cluster, ":fences");
         }
     });
 }
 
 BOOST_AUTO_TEST_CASE(in_a_cluster_while_the_slot_moves) {
     on_clusters([](cluster_group& cluster) {
-        auto const slot = cluster.slot_of("k");
-        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
         permit_crowd c(address_of(cluster), {3}, quick, unhurried(), two_clients);
         c.goes_on(50);
-        std::atomic<bool> moved{false};
-        std::jthread const mover([&] {
-            for (auto i = 0; i < 4; ++i) {
-                cluster.migrate({slot, slot}, from, to);
-                cluster.migrate({slot, slot}, to, from);
-            }
-            moved = true;
-        });
-        while (!moved) c.goes_on(1);
+        while_slot_moves(cluster, [&] { c.goes_on(1); });
         c.goes_on(50);
         c.stops();
         BOOST_TEST(c.lost == 0U);
-        check_nothing_left(c.group, cluster);
+        check_only_left(c.group, cluster, ":fences");
     });
 }
 
 // The keys beside the semaphore's go with it.
 BOOST_AUTO_TEST_CASE(a_slot_moves_while_permits_are_held_and_one_waits) {
     on_clusters([](cluster_group& cluster) {
-        auto const slot = cluster.slot_of("k");
-        auto const from = cluster.owner_of("k"), to = from == 0 ? std::size_t{1} : std::size_t{0};
+        slot_of_k k(cluster);
         test_client one(address_of(cluster)), two(address_of(cluster));
         one.runs_with(two);
         attempt a, b, waiter;
@@ -164,8 +128,8 @@ BOOST_AUTO_TEST_CASE(a_slot_moves_while_permits_are_held_and_one_waits) {
         auto second = wait_for_lease(one, b);
         waiter.start(workers(two, 2));
         BOOST_REQUIRE(waits(two));
-        cluster.migrate({slot, slot}, from, to);
-        BOOST_TEST(cluster.cli(to).command({"ZCARD", "k"}).integer() == 2);
+        k.moves();
+        BOOST_TEST(cluster.cli(k.to).command({"ZCARD", "k"}).integer() == 2);
         BOOST_TEST(!one.extend(first));
         BOOST_TEST(!one.extend(second));
         BOOST_TEST(!waiter.done);
@@ -173,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_slot_moves_while_permits_are_held_and_one_waits) {
         check_gets(two, waiter);
         BOOST_TEST(one.releases(second));
         for (auto* const c : {&one, &two}) BOOST_TEST(c->idle());
-        BOOST_TEST(one.until([&] { return !cluster.cli(to).exists("k"); }));
+        BOOST_TEST(one.until([&] { return !cluster.cli(k.to).exists("k"); }));
     });
 }
 
@@ -187,22 +151,18 @@ BOOST_AUTO_TEST_CASE(with_replicas_that_must_have_the_permits) {
     c.stops();
     BOOST_TEST(c.all.most() == 3U);
     BOOST_TEST(c.lost == 0U);
-    check_nothing_left(c.group, cluster);
+    check_only_left(c.group, cluster, ":fences");
 }
 
 BOOST_AUTO_TEST_CASE(on_a_mix_of_deployments) {
-    sentinel_group sentinels;
-    cluster_group cluster;
-    fleet servers(1);
-    auto all = addresses_of(servers);
-    all.push_back(address(sentinels.url()));
-    all.push_back(address_of(cluster).front());
+    mixed_deployments mix;
+    auto const all = mix.addresses();
     check_cycle(all);
     permit_crowd c(all, {3}, quick, unhurried(), two_clients);
     c.goes_on(100);
     c.stops();
     BOOST_TEST(c.lost == 0U);
-    check_nothing_left(c.group, servers);
+    check_nothing_left(c.group, mix.servers);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
