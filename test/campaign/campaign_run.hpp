@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -117,9 +118,13 @@ public:
     /// The next fault comes so long after one, instead of soon, so that recovery can be judged.
     void keep_apart(std::chrono::seconds length) { apart_ = length; }
 
+    /// Files to write, or nothing.
+    struct outputs {
+        std::string picture;
+        std::string histories; ///< the folder for them, if something was wrong
+    };
     /// True if nothing was wrong.
-    /// `drawing`: the file for a picture, or nothing.
-    bool run(std::chrono::seconds length, plan p, std::string const& drawing) {
+    bool run(std::chrono::seconds length, plan p, outputs const& to) {
         auto& results = context_.results();
         swept_folder const histories;
         auto const seed = static_cast<unsigned>(context_.draw(1'000'000'000) + 1);
@@ -149,7 +154,7 @@ public:
         if (faults_.empty() && unexplained_losses > 0)
             results.wrong(std::to_string(unexplained_losses) +
                           " leases were lost without a fault, and without a pause of the client");
-        if (!drawing.empty()) picture(all, times_).write(drawing);
+        if (!to.picture.empty()) picture(all, times_).write(to.picture);
         judge judges(context_.windows(), at(results.began()));
         auto const found = judges.findings(all.claims);
         for (auto const& each : found) results.wrong(each);
@@ -170,7 +175,11 @@ public:
             if (apart_ && p.judges_times && each.beyond > slack)
                 results.wrong(name + ": no holder for longer than the bound: " + each.text());
         }
-        return results.summarize(all, counts, cluster_ ? cluster_->lost_keys() : 0);
+        auto const right = results.summarize(all, counts, cluster_ ? cluster_->lost_keys() : 0);
+        if (!right && !to.histories.empty())
+            std::filesystem::copy(histories.path(), to.histories,
+                                  std::filesystem::copy_options::recursive);
+        return right;
     }
 
     /// If the last run has found what the guard is for.
@@ -225,6 +234,7 @@ private:
     }
     void carry_out(fault const& next, fault_count& count) {
         context_.results().say(next.name);
+        clients_->replace_ended();
         context_.begin();
         try {
             next.happens();

@@ -63,6 +63,11 @@ public:
             std::swap(members_[i], next);
         }
     }
+    /// One that has ended by itself is a finding.
+    void replace_ended() {
+        for (std::size_t i = 0; i < size(); ++i)
+            if (members_[i]->process.has_ended()) kill(i);
+    }
     /// Stops the process. Lines that are sent to it wait until it goes on.
     void freeze(std::size_t i) { members_[i]->process.stop(); }
     void thaw(std::size_t i) { members_[i]->process.go_on(); }

@@ -6,6 +6,7 @@
 //   campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST]
 //            [--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard NAME]
 //            [--apart SECONDS] [--times judged | told] [--tls yes | no] [--picture FILE]
+//            [--histories DIR]
 //
 // `server1` and `server5` are so many servers, `sentinel3` is a primary that three sentinels watch,
 // and `mixed` is a list of three instances: a server, a primary behind Sentinel, and a Cluster. The
@@ -26,6 +27,7 @@
 // --times told The same durations alone, for a machine with other work.
 // --tls yes    The clients reach all servers by TLS. There are no lines then.
 // --picture    Draws who held what, and the faults, as SVG.
+// --histories  Keeps what the clients have written down in this folder, if something is wrong.
 //
 // Before each fault the servers are repaired as an operator would do it, so that one fault that
 // went wrong does not end the campaign. A fault that throws counts as not carried out. The program
@@ -62,11 +64,12 @@ unsigned number(std::string_view option, std::string const& text) {
 std::string const usage =
     "usage: campaign --deployment server1 | server5 | sentinel3 | cluster | mixed [--kinds LIST] "
     "[--minutes N | --seconds N] [--seed N] [--faults LIST] [--without-guard restarts | turns] "
-    "[--apart SECONDS] [--times judged | told] [--tls yes | no] [--picture FILE]; "
+    "[--apart SECONDS] [--times judged | told] [--tls yes | no] [--picture FILE] [--histories "
+    "DIR]; "
     "test/campaign/main.cpp explains them";
 
 struct settings {
-    std::string deployment, picture;
+    std::string deployment, picture, histories;
     unsigned seconds = 20, seed = 1, apart = 0;
     std::vector<std::string> faults;
     bool tls = false;
@@ -84,6 +87,8 @@ settings parse(std::vector<std::string> const& arguments) {
             s.deployment = value;
         } else if (option == "--picture") {
             s.picture = value;
+        } else if (option == "--histories") {
+            s.histories = value;
         } else if (option == "--minutes") {
             s.seconds = 60 * number(option, value);
         } else if (option == "--seconds") {
@@ -160,7 +165,8 @@ int main(int count, char** arguments) {
         } else if (!s.faults.empty()) {
             all.choose(s.faults);
         }
-        auto const right = all.run(std::chrono::seconds(s.seconds), s.clients, s.picture);
+        auto const right = all.run(std::chrono::seconds(s.seconds), s.clients,
+                                   {.picture = s.picture, .histories = s.histories});
         auto const& guard = s.clients.without_guard;
         return (guard.empty() ? right : all.found_without(guard)) ? 0 : 1;
     } catch (std::exception const& e) {
