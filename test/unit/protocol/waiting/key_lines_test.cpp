@@ -277,8 +277,8 @@ BOOST_AUTO_TEST_CASE(one_that_was_overtaken_waits_for_no_queue_afterwards) {
     BOOST_TEST(first.is_followed_by(next) == false);
     auto& same = l.overtake("ab");
     BOOST_TEST(l.overtaken == "ab ");
-    BOOST_TEST(same.is_followed_by(next));
     BOOST_TEST(l.leave(first).empty());
+    BOOST_TEST(same.is_followed_by(next));
     same.hand_over_to(next);
     BOOST_TEST(next.first_everywhere());
     l.leave(next);
