@@ -225,7 +225,7 @@ public:
     /// @par Handler signature  `void(error, lease)`; the lease is empty if there is an error.
     /// @par Errors
     ///   - errc::lease_lost: a majority of the instances does not have the key with this token.
-    ///   - errc::contended: this client itself has the lock.
+    ///   - errc::contended: this client itself has the lock, or one of its keys.
     ///   - errc::no_quorum, or the code that all missing instances share: too few instances
     ///     answered. The lease may still last.
     ///   - errc::granted_too_late: the servers take longer than the ttl.

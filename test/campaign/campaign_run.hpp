@@ -178,7 +178,8 @@ public:
         auto const right = results.summarize(all, counts, cluster_ ? cluster_->lost_keys() : 0);
         if (!right && !to.histories.empty())
             std::filesystem::copy(histories.path(), to.histories,
-                                  std::filesystem::copy_options::recursive);
+                                  std::filesystem::copy_options::recursive |
+                                      std::filesystem::copy_options::overwrite_existing);
         return right;
     }
 

@@ -354,6 +354,26 @@ BOOST_AUTO_TEST_CASE(an_adoption_goes_before_waiters) {
     BOOST_TEST(b.locks.stats().handovers == 1U);
 }
 
+// The adoption calls off the try for which the cancellation waits.
+BOOST_AUTO_TEST_CASE(a_total_cancellation_does_not_wait_for_an_adopted_lease) {
+    fleet servers(1);
+    test_client a(servers), b(servers);
+    BOOST_REQUIRE(b.all_up());
+    auto held = a.hold("k");
+    auto const token = given_up(held);
+    servers[0].freeze();
+    attempt waiting(b, "k", long_lived);
+    b.context.poll();
+    waiting.signal.emit(asio::cancellation_type::total);
+    adoption taking(b, token);
+    b.context.poll();
+    servers[0].thaw();
+    auto taken = wait_for_lease(b, taking);
+    BOOST_TEST(b.until([&] { return waiting.done; }));
+    BOOST_TEST((waiting.how == errc::cancelled), waiting.how.what());
+    BOOST_TEST(b.releases(taken));
+}
+
 BOOST_AUTO_TEST_CASE(a_client_does_not_adopt_its_own_lease) {
     server s;
     test_client client({s.address()});

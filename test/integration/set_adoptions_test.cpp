@@ -61,6 +61,17 @@ lease_token given_up(lease&& l) {
                        [&](std::string const& key) { return c.sees(servers, key, held); });
 }
 
+/// Two clients of three servers. Each runs while a test waits for the other.
+struct clients {
+    clients() {
+        one.runs_with(two);
+        BOOST_REQUIRE(one.all_up());
+        BOOST_REQUIRE(two.all_up());
+    }
+    fleet servers{3};
+    test_client one{servers}, two{servers};
+};
+
 struct beside {
     char const* what;
     key_names keys;
@@ -79,13 +90,9 @@ std::array<beside, 6> const others{{
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(set_adoptions)
+BOOST_FIXTURE_TEST_SUITE(set_adoptions, clients)
 
 BOOST_AUTO_TEST_CASE(a_lease_on_several_keys_is_adopted_whole) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    BOOST_REQUIRE(two.all_up());
     auto first = hold_all(one, {"a", "b"}, {.ttl = 60s, .fencing = true});
     auto const fence = first.fence();
     adoption second(two, {"a", "b"}, given_up(std::move(first)));
@@ -97,11 +104,6 @@ BOOST_AUTO_TEST_CASE(a_lease_on_several_keys_is_adopted_whole) {
 
 // `contended` is for a lease of the client alone. Its waiters stand behind the adoption.
 BOOST_DATA_TEST_CASE(an_adoption_goes_before_waiters, others) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    BOOST_REQUIRE(one.all_up());
-    BOOST_REQUIRE(two.all_up());
     auto first = hold_all(one, {"a", "b"});
     attempt waiting;
     waiting.start(lock_on(two, sample.keys, {.ttl = 60s, .patience = sample.patience}));
@@ -123,10 +125,6 @@ BOOST_DATA_TEST_CASE(an_adoption_goes_before_waiters, others) {
 
 // The tries of the others are under way when it comes.
 BOOST_DATA_TEST_CASE(an_adoption_goes_before_tries, others) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    BOOST_REQUIRE(two.all_up());
     auto const token = given_up(hold_all(one, {"a", "b"}));
     attempt waiting;
     waiting.start(lock_on(two, sample.keys, {.ttl = 60s, .patience = sample.patience}));
@@ -144,11 +142,6 @@ BOOST_DATA_TEST_CASE(an_adoption_goes_before_tries, others) {
 }
 
 BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_to_a_waiter_for_the_same_keys) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    BOOST_REQUIRE(one.all_up());
-    BOOST_REQUIRE(two.all_up());
     auto first = hold_all(one, {"a", "b"});
     attempt waiting;
     waiting.start(lock_on(two, {"a", "b"}, handed_on));
@@ -163,11 +156,6 @@ BOOST_AUTO_TEST_CASE(an_adopted_lease_is_handed_on_to_a_waiter_for_the_same_keys
 
 // The servers refuse a token that they do not have. Those that wait get the lock in their turn.
 BOOST_DATA_TEST_CASE(an_adoption_that_is_refused_leaves_the_waiters_their_turn, others) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    BOOST_REQUIRE(one.all_up());
-    BOOST_REQUIRE(two.all_up());
     auto first = hold_all(one, {"a", "b"});
     attempt waiting;
     waiting.start(lock_on(two, sample.keys, {.ttl = 60s, .patience = sample.patience}));
@@ -182,24 +170,36 @@ BOOST_DATA_TEST_CASE(an_adoption_that_is_refused_leaves_the_waiters_their_turn, 
 }
 
 BOOST_DATA_TEST_CASE(a_client_that_has_one_of_the_keys_adopts_nothing, others) {
-    fleet servers(3);
-    test_client client(servers);
-    BOOST_REQUIRE(client.all_up());
-    auto held = hold_all(client, sample.keys);
-    adoption own(client, {"a", "b"}, held.token());
-    BOOST_REQUIRE(client.until([&] { return own.done; }));
+    auto held = hold_all(one, sample.keys);
+    adoption own(one, {"a", "b"}, held.token());
+    BOOST_REQUIRE(one.until([&] { return own.done; }));
     BOOST_TEST((own.how == errc::contended), own.how.what());
     BOOST_TEST(held.held());
-    BOOST_TEST(!client.extend(held));
-    BOOST_TEST(sees_all(client, servers, sample.keys, true));
-    BOOST_TEST(client.releases(held));
+    BOOST_TEST(!one.extend(held));
+    BOOST_TEST(sees_all(one, servers, sample.keys, true));
+    BOOST_TEST(one.releases(held));
+}
+
+// Its try is called off, so it had no effect, and nothing is left to wait for.
+BOOST_DATA_TEST_CASE(a_total_cancellation_does_not_wait_for_an_adopted_lease, others) {
+    auto const token = given_up(hold_all(one, {"a", "b"}));
+    for (server& each : servers) each.freeze();
+    attempt waiting;
+    waiting.start(lock_on(two, sample.keys, {.ttl = 60s, .patience = sample.patience}));
+    two.context.poll();
+    waiting.signal.emit(asio::cancellation_type::total);
+    adoption taking(two, {"a", "b"}, token);
+    two.context.poll();
+    for (server& each : servers) each.thaw();
+    auto held = wait_for_lease(two, taking);
+    BOOST_TEST(two.until([&] { return waiting.done; }));
+    BOOST_TEST((waiting.how == errc::cancelled), waiting.how.what());
+    BOOST_TEST(held.held());
+    BOOST_TEST(two.releases(held));
+    BOOST_TEST(sees_all(two, servers, {"0", "a", "b", "c"}, false));
 }
 
 BOOST_AUTO_TEST_CASE(one_of_several_adoptions_wins) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    BOOST_REQUIRE(two.all_up());
     auto const token = given_up(hold_all(one, {"a", "b"}));
     adoption first(two, {"a", "b"}, token);
     adoption second(two, {"a", "b"}, token);
@@ -217,10 +217,6 @@ BOOST_AUTO_TEST_CASE(one_of_several_adoptions_wins) {
 
 // The adoption of a lease on one key goes before a waiter for several, too.
 BOOST_AUTO_TEST_CASE(a_lease_on_one_key_is_adopted_beside_waiters_for_several) {
-    fleet servers(3);
-    test_client one(servers), two(servers);
-    one.runs_with(two);
-    BOOST_REQUIRE(two.all_up());
     auto first = hold_all(one, {"a"});
     attempt waiting;
     waiting.start(lock_on(two, {"a", "b"}));

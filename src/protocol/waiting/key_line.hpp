@@ -14,9 +14,9 @@
 // (wait_queue.hpp). So a key that only locks on one key want has no line. While its queue is in
 // use, or acquires are called, the first place must wait.
 //
-// The adoption of a lease on several keys overtakes: it stands before all that wait, and nobody is
-// before it, also if a queue is in use. As it proves that nobody else can have the keys, the others
-// could only be refused.
+// The adoption of a lease on several keys overtakes: it gets places before all that wait, and waits
+// for no queue. It proves that nobody else can have the keys, so the servers would refuse all
+// others.
 //
 // The lines decide the order in this process. Safety rests on the instances alone.
 #ifndef HOLDFAST_PROTOCOL_KEY_LINE_HPP
@@ -46,8 +46,8 @@ using place_hook =
 struct key_place : place_hook {
     key_line* line = nullptr;
     key_turn* turn = nullptr;
-    bool ready = false;   ///< nobody is before it
-    bool free = false;    ///< no acquire that is not in the line is before it, or was
+    bool ready = false;   ///< it waits for nobody
+    bool free = false;    ///< it waits for no queue of the key, and never will again
     waiter_list behind{}; ///< acquires of this key alone
 };
 

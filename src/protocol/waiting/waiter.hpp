@@ -80,6 +80,11 @@ public:
     void has_keys() { has_keys_ = true; }
     waiter& front() { return waiters_.front(); }
     waiter const& front() const { return waiters_.front(); }
+    /// The first one that adopts no tenure, or null.
+    waiter* first_of_own() {
+        auto const found = behind_adoptions();
+        return found == waiters_.end() ? nullptr : &*found;
+    }
     /// Visits all waiters in order. `visit` may call leave() for its waiter.
     template <class Visit>
     void for_each_waiter(Visit visit) {
@@ -92,9 +97,7 @@ protected:
     void add(waiter& w) {
         if (w.notes) ++noting_;
         if (w.is_refused()) some_impatient_ = true;
-        auto const behind = [](waiter const& other) { return !other.adopts; };
-        waiters_.insert(
-            w.adopts ? std::find_if(waiters_.begin(), waiters_.end(), behind) : waiters_.end(), w);
+        waiters_.insert(w.adopts ? behind_adoptions() : waiters_.end(), w);
     }
     waiter& pop() {
         auto& w = front();
@@ -113,6 +116,11 @@ protected:
     }
 
 private:
+    waiter_list::iterator behind_adoptions() {
+        return std::find_if(waiters_.begin(), waiters_.end(),
+                            [](waiter const& w) { return !w.adopts; });
+    }
+
     waiter_list waiters_;
     unsigned noting_ = 0;
     bool may_try_ = true;

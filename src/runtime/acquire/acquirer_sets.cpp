@@ -60,7 +60,8 @@ void acquirer::start_set(operation& op) {
     join(op, *q);
 }
 
-/// True if a lease of this client has one of the keys.
+/// True if a lease of this client has one of the keys. Behind an adoption that is under way there
+/// may be one that is not seen; then the instances refuse.
 bool acquirer::has_key_of(detail::lock_state const& lock) const {
     auto found = false;
     lock.for_each_key([&](std::string_view key) {

@@ -184,6 +184,9 @@ void acquirer::cancel_try(active_queue& q) {
     q.detach();
     apply(*t, t->machine.cancel());
     turn_.ask();
+    // A total cancellation waits for the outcome of a try, and an adoption may have called it off.
+    auto* const made_for = static_cast<operation*>(q.machine.first_of_own());
+    if (made_for != nullptr && made_for->cancel_requested) leave(*made_for, errc::cancelled);
 }
 
 bool acquirer::on_try_answer(active_tenure& t, unsigned instance, protocol::command c,

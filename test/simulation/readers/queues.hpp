@@ -252,6 +252,8 @@ protected:
         auto const t = static_cast<unsigned>(clients_[p].tenure);
         detach(p);
         apply(t, machine(t).cancel());
+        auto* const made_for = static_cast<actor*>(clients_[p].queue->first_of_own());
+        if (made_for != nullptr && made_for->cancel_requested) leave(*made_for);
     }
     static std::uint64_t counted(message const& m) { return m.said == verdict::yes ? m.number : 0; }
     void on_try_answer(unsigned t, unsigned i, message const& m) {

@@ -164,6 +164,8 @@ protected:
     void cancel_try(queue& q) {
         auto const t = static_cast<unsigned>(std::exchange(q.tenure, nobody));
         apply(t, tenures_[t].machine.cancel());
+        auto* const made_for = static_cast<actor*>(q.machine->first_of_own());
+        if (made_for != nullptr && made_for->cancel_requested) leave(*made_for);
     }
     void on_try_answer(unsigned t, unsigned i, message const& m) {
         auto& its = tenures_[t];
