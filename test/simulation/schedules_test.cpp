@@ -34,9 +34,9 @@ auto under(tally_of_events& seen) {
 }
 
 template <class Rules, class Servers = faithful_servers>
-void refute(std::string_view property) {
+void refute(std::string_view property, std::uint64_t known = 0) {
     tally_of_events seen;
-    test::refute(under<Rules, Servers>(seen), property);
+    test::refute(under<Rules, Servers>(seen), property, 20'000, known);
 }
 
 struct shortening_servers : faithful_servers {
@@ -62,7 +62,11 @@ struct extension_replaces : revoking_servers {
     static constexpr bool replaces(command c) { return c == command::extend; }
 };
 
-struct healing_replaces : revoking_servers {
+struct tombstones_unseen : revoking_servers {
+    static constexpr bool shows_tombstones() { return false; }
+};
+
+struct healing_replaces : tombstones_unseen {
     static constexpr bool replaces(command c) { return c == command::heal; }
 };
 
@@ -155,6 +159,11 @@ BOOST_AUTO_TEST_CASE(an_extension_that_replaces_a_tombstone_is_refuted) {
 
 BOOST_AUTO_TEST_CASE(a_healing_that_replaces_a_tombstone_is_refuted) {
     refute<protocol::redlock_rules, healing_replaces>("I2");
+}
+
+// A tombstone has expired before the last one of the same revocation is set.
+BOOST_AUTO_TEST_CASE(a_healing_after_a_tombstone_is_refuted) {
+    refute<protocol::redlock_rules, tombstones_unseen>("I2", 40'055'298);
 }
 
 // The extension of an earlier ttl, from a connection that has ended, or by the first holder of a

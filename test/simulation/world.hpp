@@ -52,7 +52,8 @@ struct tally_of_events {
 
 struct world_message : message {
     duration ttl{};
-    bool adopts = false; ///< an extension, which counts as a grant
+    bool adopts = false;    ///< an extension, which counts as a grant
+    bool tombstone = false; ///< shown in the reply to an extension
 };
 
 struct world_client : lessee<connection<world_message>> {
@@ -69,6 +70,8 @@ struct faithful_servers {
     static void revoke(content& has, true_time /*now*/) {
         has.token = std::exchange(has.holder, revoked);
     }
+    /// An extension tells of the tombstone of its own token.
+    static constexpr bool shows_tombstones() { return true; }
     /// The command replaces the tombstone of its own token.
     static constexpr bool replaces(command) { return false; }
 };
@@ -342,6 +345,7 @@ private:
             }
         }
         m.said = done.said;
+        m.tombstone = own_tombstone && op == command::extend && Servers::shows_tombstones();
         return true;
     }
 
@@ -374,6 +378,7 @@ private:
         if (m.op == command::acquire && v == verdict::yes) ++state.yes;
         if (m.op == command::extend && v == verdict::yes && m.round == state.round)
             state.extended_by.insert(i);
+        if (m.tombstone) state.machine.note_tombstone();
         auto const action = state.machine.answer(m.op, m.round, i, v, local(state.client));
         if (m.op == command::acquire && was_acquiring) {
             auto const decided = state.yes >= quorum();

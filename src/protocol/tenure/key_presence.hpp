@@ -22,8 +22,11 @@ namespace holdfast::protocol {
 class key_presence {
 public:
     explicit key_presence(unsigned configured)
-        : configured_(static_cast<std::uint8_t>(configured & 0x7fU))
-        , several_(0) {}
+        : configured_(static_cast<std::uint8_t>(configured & 0x3fU))
+        , several_(0)
+        , heals_(1) {
+        assert(configured <= instance_set::capacity);
+    }
 
     /// A command that sets the key is sent to these instances. `again`: they have our token
     /// already, with another slot, which stays if the command fails.
@@ -32,8 +35,9 @@ public:
         possible_ = possible_ | to;
         if (again) healed_ = healed_ | to;
     }
-    /// As ask(), for instances that lost the key of a held lease. Returns `to`.
+    /// As ask(), for instances that lost the key of a held lease. Returns those to be asked.
     instance_set heal(instance_set to) {
+        if (heals_ == 0) return {};
         ask(to);
         healed_ = healed_ | to;
         return to;
@@ -43,6 +47,10 @@ public:
     void deny(unsigned instance, bool last = false) {
         if (last || !healed_.contains(instance)) possible_.erase(instance);
     }
+    /// An instance has a tombstone in place of our token. One of the same revocation may have
+    /// expired elsewhere before the last is set, and a healing would give that instance to the
+    /// holder again. So there is none from here on.
+    void never_heal() { heals_ = 0; }
     /// The tenure is of several keys. So an instance that lacks one of them may have the others.
     void of_several_keys() { several_ = 1; }
     /// The instance has lost the key, or one of several.
@@ -62,8 +70,9 @@ private:
 
     instance_set possible_, healed_;
     // In one byte: the owner has members behind it.
-    std::uint8_t configured_ : 7;
+    std::uint8_t configured_ : 6;
     std::uint8_t several_ : 1;
+    std::uint8_t heals_ : 1;
 };
 
 } // namespace holdfast::protocol

@@ -60,6 +60,8 @@ public:
     /// their clocks. To be called before the first round.
     void number_from(std::uint64_t hint) { number_.request(hint); }
     void of_several_keys() { presence_.of_several_keys(); }
+    /// An instance shows the tombstone of our token. To be called before answer().
+    void note_tombstone() { presence_.never_heal(); }
     /// Of a permit: instances search for a free slot from here on.
     void search_from(unsigned slot) { slot_.start_at(slot); }
     /// The permit was won elsewhere, with this slot. To be called before the first round.
@@ -345,13 +347,11 @@ private:
 
     template <class Now>
     tenure_action extend_answer(unsigned instance, verdict v, Now now) {
-        if (phase_ != tenure_phase::held) return {};
-        auto* const round = round_.extended();
+        auto* const round = phase_ == tenure_phase::held ? round_.extended() : nullptr;
         if (round == nullptr) return {};
         if (v == verdict::no) presence_.lost(instance);
         tenure_action a;
-        // After a round that was won, an instance that has lost the key gets it back, even if its
-        // answer comes later.
+        // After a win, an instance that has lost the key gets it back, even if it answers later.
         auto const lacks = v == verdict::no || v == verdict::other;
         if (lacks && round->may_heal()) a.heal = presence_.heal(instance_set::only(instance));
         if (!round->count(instance, v)) return a;

@@ -38,6 +38,7 @@ bool acquirer::on_answer(active_tenure& t, unsigned instance, protocol::command 
     if (c == protocol::command::inspect) return on_inspection(t, instance, a), false;
     if (c == protocol::command::track) return on_tracked(t, instance, round, a), false;
     if (!t.adopts) return on_try_answer(t, instance, c, round, a);
+    if (!a.holder.empty()) t.machine.note_tombstone();
     if (t.queue == nullptr) return false;
     return on_try_answer(t, instance, protocol::command::acquire, round, a);
 }

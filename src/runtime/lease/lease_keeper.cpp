@@ -21,6 +21,7 @@ active_queue* lease_keeper::on_answer(active_tenure& t, unsigned instance, comma
                                       std::uint32_t round, redis::answer const& a) {
     auto const present =
         c == command::release || (c == command::extend && round == t.machine.round_number());
+    if (c == command::extend && !a.holder.empty()) t.machine.note_tombstone();
     if (present && a.verdict != protocol::verdict::yes) note(t, instance, a);
     auto const action = t.machine.answer(
         c, round, instance, a.verdict, [this] { return turn_.time(); }, a.number, a.slot);

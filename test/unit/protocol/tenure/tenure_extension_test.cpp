@@ -286,6 +286,27 @@ BOOST_AUTO_TEST_CASE(who_lost_the_key_gets_it_back_only_once_the_extension_has_w
     BOOST_TEST(answer(m, command::extend, 4, no, 6s) == "nothing");
 }
 
+BOOST_AUTO_TEST_CASE(nobody_is_healed_once_a_tombstone_was_seen) {
+    machine m(5, ttl, true);
+    m.acquire(at(0s), of("01234"));
+    for (unsigned i = 0; i < 5; ++i) answer(m, command::acquire, i, yes);
+    m.extend(at(3s), of("01234"));
+    m.note_tombstone();
+    answer(m, command::extend, 4, no, 3s);
+    answer(m, command::extend, 0, yes, 3s);
+    answer(m, command::extend, 1, yes, 3s);
+    BOOST_TEST(answer(m, command::extend, 2, yes, 3s) == "extended");
+    BOOST_TEST(answer(m, command::extend, 3, no, 3s) == "nothing");
+    // The tombstone has gone, and the extensions of a quorum go on.
+    m.extend(at(6s), of("01234"));
+    answer(m, command::extend, 4, no, 6s);
+    answer(m, command::extend, 3, no, 6s);
+    answer(m, command::extend, 0, yes, 6s);
+    answer(m, command::extend, 1, yes, 6s);
+    BOOST_TEST(answer(m, command::extend, 2, yes, 6s) == "extended");
+    BOOST_TEST(text(m.maybe_held()) == "012");
+}
+
 BOOST_AUTO_TEST_CASE(nobody_is_healed_after_an_extension_that_failed) {
     auto m = held();
     m.extend(at(3s), of("012"));
