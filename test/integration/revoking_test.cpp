@@ -350,6 +350,34 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_revocation_is_forgotten) {
     BOOST_TEST(held.revoked_by() == "");
 }
 
+// The tombstone is seen by the adoption alone.
+BOOST_AUTO_TEST_CASE(an_adopted_lease_is_not_healed_after_a_part_of_a_revocation) {
+    fleet servers(3);
+    test_client holder(servers), next(servers);
+    BOOST_REQUIRE(holder.all_up());
+    BOOST_REQUIRE(next.all_up());
+    auto held = hold_everywhere(holder, servers, "k");
+    auto const token = held.token();
+    held.detach();
+    test_client ops({servers[0].address()}, labelled("ops"));
+    BOOST_REQUIRE(ops.all_up());
+    BOOST_TEST(!revoke(ops, inspect(ops, "k")).how);
+    auto done = false;
+    lease adopted;
+    next.locks.adopt("k", token, 60s, [&](error e, lease l) {
+        BOOST_TEST(!e, e.what());
+        adopted = std::move(l);
+        done = true;
+    });
+    BOOST_REQUIRE(next.until([&] { return done; }));
+    BOOST_TEST(inspect(next, "k").instances.size() == 3U);
+    redis_cli first(servers[0]);
+    first.del("k");
+    BOOST_TEST(!next.extend(adopted));
+    BOOST_TEST(inspect(next, "k").instances.size() == 3U);
+    BOOST_TEST(!first.get("k"));
+}
+
 // The tombstone is that of another holder, which had the key after ours was lost there.
 BOOST_AUTO_TEST_CASE(the_tombstone_of_another_holder_is_none_of_ours) {
     fleet servers(3);
