@@ -68,6 +68,8 @@ struct fair_line {
         return std::count(all.begin(), all.end(), std::size_t(0)) + 1 >=
                static_cast<std::ptrdiff_t>(all.size());
     }
+    /// True if they were seen at several instances.
+    bool was_split() const { return split; }
     /// Notes whether they have stood at several instances.
     void look() { split = split || !is_one_line(); }
     void join() {
@@ -157,7 +159,7 @@ template <class Make, class Check>
         standstill_watch const machine;
         auto line = make();
         bool const right = check(line);
-        if (!line.split && (right || !machine.has_seen(std::chrono::milliseconds(20))))
+        if (!line.was_split() && (right || !machine.has_seen(std::chrono::milliseconds(20))))
             return right;
     }
     BOOST_TEST_MESSAGE("no line stayed at one instance, on a machine that went on");
