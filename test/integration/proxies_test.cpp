@@ -346,14 +346,14 @@ BOOST_AUTO_TEST_CASE(where_hello_closes_the_connection_later_ones_go_without) {
         });
         test_client p({s.way.url()});
         BOOST_TEST(p.all_up());
-        BOOST_TEST(hellos == 4);
+        BOOST_TEST(hellos == 5);
         BOOST_TEST(p.status(0).connections == 1U);
         check_cycle(p);
         check_lacks(p, {degradation::no_push, degradation::no_resp3}, "");
-        // From then on none is tried.
+        // From then on one is tried each time.
         s.way.cut();
         BOOST_TEST(p.until([&] { return p.status(0).connections == 2 && is_up(p.locks); }));
-        BOOST_TEST(hellos == 4);
+        BOOST_TEST(hellos == 6);
         check_cycle(p);
     });
 }
@@ -368,6 +368,25 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_away_for_three_hellos_is_told_hello_again
     });
     test_client p({s.way.url()});
     BOOST_TEST(p.until([&] { return hellos == 4 && is_up(p.locks); }));
+    check_cycle(p);
+    check_lacks(p, {}, "");
+}
+
+// In RESP2 no flush would be announced.
+BOOST_AUTO_TEST_CASE(a_server_that_was_taken_for_one_that_closes_at_hello_speaks_resp3_again) {
+    service s(default_server());
+    std::atomic<int> hellos = 0;
+    s.way.intercept([&](command_line const& words) -> std::optional<std::string> {
+        if (words.front() != "HELLO" || ++hellos > 5) return std::nullopt;
+        s.way.cut();
+        return std::string();
+    });
+    test_client p({s.way.url()});
+    BOOST_TEST(p.all_up());
+    check_lacks(p, {degradation::no_push, degradation::no_resp3}, "");
+    s.way.cut();
+    BOOST_TEST(p.until([&] { return p.status(0).connections == 2 && is_up(p.locks); }));
+    BOOST_TEST(hellos == 6);
     check_cycle(p);
     check_lacks(p, {}, "");
 }

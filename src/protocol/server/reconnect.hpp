@@ -118,33 +118,41 @@ constexpr duration handshake_limit(duration connect_timeout, duration left) {
 /// connection instead of an answer, as any server does that goes down at that moment.
 ///
 /// After three connections that were closed at HELLO, every other one goes without. If that works,
-/// the next one has HELLO again: only if it is closed, too, all later ones go without.
+/// the next one has HELLO again. Once HELLO was closed twice, each time right after a connection
+/// without it had worked, such a connection stays. The one after it begins with HELLO: what looked
+/// like a proxy may have been a server that was restarted often, and in RESP2 a server announces no
+/// flush.
 class hello_choice {
 public:
     /// The next connection goes without.
-    bool skips() const { return sure_ || (closed_ >= patience && closed_ % 2 == 1); }
+    bool skips() const { return closed_ >= patience && closed_ % 2 == 1; }
 
     /// The connection was closed before any answer.
     void closed() {
-        if (worked_) sure_ = true;
-        if (!sure_) ++closed_;
+        if (skips())
+            proofs_ = 0;
+        else if (std::exchange(worked_, false))
+            ++proofs_;
+        ++closed_;
     }
     /// HELLO was answered.
     void answered() { *this = {}; }
     /// A connection without HELLO is up. True: it is to be closed, as HELLO gets one more chance.
     bool works_without() {
-        if (sure_) return false;
+        auto const stays = proofs_ >= enough;
         worked_ = true;
+        if (stays) proofs_ = enough - 1;
         closed_ = patience + 1;
-        return true;
+        return !stays;
     }
 
 private:
     static constexpr unsigned patience = 3;
+    static constexpr unsigned enough = 2;
 
     unsigned closed_ = 0; ///< in a row
-    bool worked_ = false; ///< without HELLO
-    bool sure_ = false;
+    unsigned proofs_ = 0; ///< HELLO was closed right after a connection without it had worked
+    bool worked_ = false; ///< the last connection, without HELLO
 };
 
 } // namespace holdfast::protocol
