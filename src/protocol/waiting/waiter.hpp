@@ -67,9 +67,10 @@ public:
     /// True if one of them is a writer that has told readers, or will tell them.
     bool has_writers() const { return noting_ > 0; }
     bool empty() const { return waiters_.empty(); }
-    /// The waiter that is refused when the key is held: one that does not wait, or the first.
+    /// The waiter that is refused when the key is held: the first that does not wait. If there is
+    /// none, the first of all: it adopts.
     waiter& to_refuse() {
-        auto* const w = front().waits ? impatient() : nullptr;
+        auto* const w = impatient();
         return w != nullptr ? *w : front();
     }
     /// False: others have the next turn for one of the keys (key_line.hpp), so the first waiter

@@ -102,6 +102,21 @@ BOOST_AUTO_TEST_CASE(who_does_not_wait_tries_after_others_but_does_not_wait_for_
     BOOST_TEST(!q.join(hurried));
 }
 
+// It has a permit, whatever the others wait for.
+BOOST_AUTO_TEST_CASE(who_adopts_is_not_refused_in_place_of_one_that_does_not_wait) {
+    tries(second);
+    BOOST_TEST(q.join(late));
+    first.adopts = true;
+    first.waits = false;
+    BOOST_TEST(q.join(first));
+    BOOST_TEST(&q.front() == &first);
+    refused();
+    BOOST_TEST((next(round_trip) == queue_effect::refuse));
+    BOOST_TEST(&q.to_refuse() == &late);
+    q.leave(late);
+    BOOST_TEST((next(round_trip) == queue_effect::try_all));
+}
+
 BOOST_AUTO_TEST_CASE(a_permit_that_is_given_back_goes_to_the_first_waiter) {
     BOOST_TEST(!takes(permit(0)));
     tries(first);
