@@ -150,9 +150,13 @@ protected:
         add_line_fault(
             list, of + ": pushes are lost", [](proxy& p) { p.swallow_pushes(); },
             [](proxy& p) { p.swallow_pushes(false); });
+        // N3: where CLIENT TRACKING was refused, no flush is announced. So each connection ends.
         add_line_fault(
             list, of + ": hostile replies", [](proxy& p) { p.intercept(hostile()); },
-            [](proxy& p) { p.intercept({}); });
+            [](proxy& p) {
+                p.intercept({});
+                p.cut(proxy::cut_kind::reset);
+            });
     }
 
     fault_context& context_;
