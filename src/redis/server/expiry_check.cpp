@@ -11,8 +11,7 @@ using std::chrono::milliseconds;
 bool expiry_check::hold(pending_command const& c, grant_facts const& granted,
                         lease_clock::time_point sent) {
     if (state_.services.has(degradation::no_expiry_times)) return false;
-    auto const ttl = c.owner->arguments(c.command).ttl;
-    if (ttl % std::chrono::seconds(1) == milliseconds(0)) return false;
+    if (c.whole_seconds) return false;
     held_grant const h{.command = c, .granted = granted, .sent = sent};
     if (held_.empty()) ask(h);
     held_.push_back(h);

@@ -14,7 +14,7 @@ namespace {
 
 /// True for the reply to the ASKING before the command.
 bool is_reply_to_asking(pending_command const& c) {
-    return c.asking && c.replies == c.owner->kind().replies(c.command, c.words.tracked) + 1;
+    return c.asking && c.replies == c.kind->replies(c.command, c.words.tracked) + 1;
 }
 
 /// True if a refusal in the present reply means that the command was not executed. The replies of a
@@ -22,7 +22,7 @@ bool is_reply_to_asking(pending_command const& c) {
 bool decides(pending_command const& c) {
     if (c.command == protocol::command::scan) return false; // concerns no slot
     if (c.command != protocol::command::contend) return true;
-    return c.replies == c.owner->kind().replies(c.command, c.words.tracked);
+    return c.replies == c.kind->replies(c.command, c.words.tracked);
 }
 
 bool releases(pending_command const& c) {
@@ -59,7 +59,7 @@ void lock_replies::take_part(pending_command& c, element const& e) {
         taken_over_ = true;
         return;
     }
-    reply_.take({.kind = c.owner->kind(),
+    reply_.take({.kind = *c.kind,
                  .command = c.command,
                  .words = c.words,
                  .fenced = c.fenced,
@@ -289,13 +289,13 @@ void lock_replies::send_again(pending_command c, rewording again) {
     // A command that sets the key must not come after the release that undoes it.
     if (!protocol::only_reads(c.command) && !c.owner->still_wants(c.command)) {
         // Otherwise an instance that answers last would never learn the script, and never vote.
-        if (again == rewording::whole_script && taught_ != &c.owner->kind()) {
-            taught_ = &c.owner->kind();
+        if (again == rewording::whole_script && taught_ != c.kind) {
+            taught_ = c.kind;
             load_scripts(*taught_);
         }
         return fail(c, protocol::verdict::unsent, errc{});
     }
-    if (again == rewording::load_scripts) load_scripts(c.owner->kind());
+    if (again == rewording::load_scripts) load_scripts(*c.kind);
     state_.commands.add(c, state_.words);
 }
 

@@ -41,6 +41,7 @@ public:
         return encoded_[i].payload();
     }
     protocol::command command() const { return command_; }
+    lock_kind const& kind() const { return *kind_; }
     command_args const& arguments() const { return args_; }
 
 private:

@@ -3,6 +3,7 @@
 #include <boost/container_hash/hash.hpp>
 
 #include <algorithm>
+#include <chrono>
 
 namespace holdfast::redis {
 
@@ -10,14 +11,16 @@ namespace {
 
 /// Sets the members of `c` that follow from the lock's kind and from the wording. A command that is
 /// to be sent with its whole script keeps it.
-void describe(pending_command& c, command_args const& args, wording w) {
+void describe(pending_command& c, lock_kind const& kind, command_args const& args, wording w) {
+    c.kind = &kind;
     c.fenced = args.fenced();
+    c.whole_seconds = args.ttl % std::chrono::seconds(1) == std::chrono::seconds(0);
     // ASKING holds for the next command alone, so CLIENT CACHING would use it up.
     c.words = {.dialect = w.dialect,
                .tracked = w.tracked && may_be_tracked(c.command) && !c.asking,
                .whole_script = w.whole_script || c.words.whole_script,
                .in_cluster = w.in_cluster};
-    c.replies = c.owner->kind().replies(c.command, c.words.tracked);
+    c.replies = kind.replies(c.command, c.words.tracked);
     if (c.asking) ++c.replies;
 }
 
@@ -34,7 +37,7 @@ void append(batch& target, pending_command c, std::string_view bytes) {
 }
 
 void pipeline::add(encoder& encoded, pending_command c, wording w) {
-    describe(c, encoded.arguments(), w);
+    describe(c, encoded.kind(), encoded.arguments(), w);
     if (!waits() && open_->commands.size() < max_commands) {
         auto const bytes = encoded.bytes(c.words);
         return append(*open_, std::move(c), bytes);
@@ -44,7 +47,7 @@ void pipeline::add(encoder& encoded, pending_command c, wording w) {
 
 void pipeline::add(pending_command c, wording w) {
     auto const args = c.owner->arguments(c.command);
-    describe(c, args, w);
+    describe(c, c.owner->kind(), args, w);
     if (waits() || open_->commands.size() >= max_commands) {
         return wait_in_lane(std::move(c), args.key);
     }
@@ -67,12 +70,12 @@ bool pipeline::has_lock_commands() const {
 void pipeline::encode(pending_command const& c, command_args const& args) {
     scratch_.clear();
     if (c.asking) scratch_.push("ASKING");
-    c.owner->kind().encode(scratch_, c.command, c.words, args);
+    c.kind->encode(scratch_, c.command, c.words, args);
 }
 
 void pipeline::add_late(pending_command c) {
     auto const args = c.owner->arguments(c.command);
-    describe(c, args, {});
+    describe(c, c.owner->kind(), args, {});
     wait_in_lane(std::move(c), args.key);
 }
 
@@ -105,7 +108,7 @@ void pipeline::refill(wording w) {
         auto c = lanes_.front();
         auto const args = c.owner->arguments(c.command);
         w.tracked = c.words.tracked;
-        describe(c, args, w);
+        describe(c, c.owner->kind(), args, w);
         encode(c, args);
         append(*open_, std::move(c), scratch_.payload());
         lanes_.pop();

@@ -42,16 +42,18 @@ enum class command_type : std::uint8_t {
 /// A command that awaits replies.
 struct pending_command {
     reply_handler_ptr owner{};
+    lock_kind const* kind = nullptr; ///< of a lock's command: as it was described for sending
     std::uint32_t round = 0;
     command_type type = command_type::lock;
     protocol::command command{};
-    std::uint8_t replies = 1;  ///< the number of replies still to come
-    bool answered : 1 = false; ///< the owner was answered before the reply came
-    bool fenced : 1 = false;   ///< a grant comes with a number
-    bool loaded : 1 = false;   ///< its scripts were loaded for it
-    bool asking : 1 = false;   ///< ASKING goes before it, see redis/server/link_policy.hpp
-    std::uint8_t hops : 2 = 0; ///< the redirects that it has followed
-    wording words{};           ///< of a lock's command: as it was sent
+    std::uint8_t replies = 1;       ///< the number of replies still to come
+    bool answered : 1 = false;      ///< the owner was answered before the reply came
+    bool fenced : 1 = false;        ///< a grant comes with a number
+    bool loaded : 1 = false;        ///< its scripts were loaded for it
+    bool asking : 1 = false;        ///< ASKING goes before it, see redis/server/link_policy.hpp
+    bool whole_seconds : 1 = false; ///< its ttl
+    std::uint8_t hops : 2 = 0;      ///< the redirects that it has followed
+    wording words{};                ///< of a lock's command: as it was sent
     /// For the rules: short_time() at which the command began to wait. 0: it has not waited.
     std::uint32_t waits_since = 0;
 };
