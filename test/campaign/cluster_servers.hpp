@@ -216,6 +216,17 @@ private:
         }
         return all;
     }
+    /// With its time to live.
+    std::string value_at(std::size_t node, std::string const& key) {
+        auto cli = cluster_.cli(node);
+        auto const ask = [&](std::string const& command) {
+            (void)cli.command({"ASKING"});
+            return cli.command({command, key});
+        };
+        auto const text = ask("GET"), left = ask("PTTL");
+        return (text.is_string() ? text.string() : std::string("no text")) + " for " +
+               (left.is_integer() ? std::to_string(left.integer()) : std::string("some")) + " ms";
+    }
     /// The source makes no key of a slot that leaves it. So a key that it has before and afterwards
     /// was there all the time.
     void find_doubles(std::size_t from, std::size_t to) {
@@ -225,7 +236,9 @@ private:
             if (contains(key, ":queue")) {
                 context_.results().say("  at both nodes: " + key);
             } else {
-                context_.results().wrong("the key " + key + " is at both nodes");
+                context_.results().wrong("the key " + key +
+                                         " is at both nodes: " + value_at(from, key) +
+                                         ", and at the target " + value_at(to, key));
             }
         }
     }
