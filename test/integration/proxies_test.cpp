@@ -358,14 +358,19 @@ BOOST_AUTO_TEST_CASE(where_hello_closes_the_connection_later_ones_go_without) {
     });
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_was_away_for_three_hellos_is_told_hello_again) {
-    service s(default_server());
-    std::atomic<int> hellos = 0;
-    s.way.intercept([&](command_line const& words) -> std::optional<std::string> {
-        if (words.front() != "HELLO" || ++hellos > 3) return std::nullopt;
+/// The first `times` connections with HELLO are closed at it.
+void close_at_hello(service& s, std::atomic<int>& hellos, int times) {
+    s.way.intercept([&s, &hellos, times](command_line const& words) -> std::optional<std::string> {
+        if (words.front() != "HELLO" || ++hellos > times) return std::nullopt;
         s.way.cut();
         return std::string();
     });
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_was_away_for_three_hellos_is_told_hello_again) {
+    service s(default_server());
+    std::atomic<int> hellos = 0;
+    close_at_hello(s, hellos, 3);
     test_client p({s.way.url()});
     BOOST_TEST(p.until([&] { return hellos == 4 && is_up(p.locks); }));
     check_cycle(p);
@@ -376,11 +381,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_was_away_for_three_hellos_is_told_hello_again
 BOOST_AUTO_TEST_CASE(a_server_that_was_taken_for_one_that_closes_at_hello_speaks_resp3_again) {
     service s(default_server());
     std::atomic<int> hellos = 0;
-    s.way.intercept([&](command_line const& words) -> std::optional<std::string> {
-        if (words.front() != "HELLO" || ++hellos > 5) return std::nullopt;
-        s.way.cut();
-        return std::string();
-    });
+    close_at_hello(s, hellos, 5);
     test_client p({s.way.url()});
     BOOST_TEST(p.all_up());
     check_lacks(p, {degradation::no_push, degradation::no_resp3}, "");
