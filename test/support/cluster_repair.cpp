@@ -266,13 +266,12 @@ private:
     [[nodiscard]] std::optional<node_index> target_of(slot_number slot) const {
         auto const before = owner(slot);
         if (!before || !owns(*before, slot)) return before ? before : fullest(primaries(), slot);
-        std::set<node_index> ends, targets;
+        std::set<node_index> targets;
         bool known = false; // to both ends
         for (auto const& [node, seen] : views_) {
             if (!seen.primary) continue;
             auto const goes = seen.migrating.find(slot);
             if (goes != seen.migrating.end()) {
-                ends.insert(node);
                 targets.insert(primary_for(goes->second));
                 known = known || views_.at(goes->second).importing.contains(slot);
             }
@@ -281,9 +280,20 @@ private:
         targets.erase(*before);
         if (auto const to = fullest(targets, slot); to && (known || keys_at(*to, slot) > 0))
             return to;
-        ends.erase(*before);
-        auto const left = fullest(ends, slot);
-        return left && keys_at(*left, slot) > 0 ? before : std::nullopt;
+        return others_have_keys(slot, *before) ? before : std::nullopt;
+    }
+
+    // Also a source that owns the slot no more, and a replica that has replaced the target and does
+    // not know of the migration. Redis 8.6 shows keys of a slot only where it is owned or imported,
+    // so each other primary imports it to be asked.
+    [[nodiscard]] bool others_have_keys(slot_number slot, node_index owner) const {
+        for (auto const node : primaries()) {
+            if (node == owner) continue;
+            set_slot(node, slot, {"IMPORTING", cluster_.id(owner)});
+            if (keys_at(node, slot) > 0) return true; // give() ends the import
+            set_slot(node, slot, {"STABLE"});
+        }
+        return false;
     }
 
     void give_up(slot_number slot) {
