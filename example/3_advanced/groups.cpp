@@ -1,62 +1,35 @@
-// Spreads keys over several groups of instances, to grow beyond one group. Each group is a Redlock
-// of its own. A key belongs to the group with the greatest hash of key and group (rendezvous
-// hashing). So one group more takes over its share of the keys, and no other key moves.
+// Spreads keys over several groups of instances, to grow beyond one group:
 //   groups a=10.0.0.1,10.0.0.2,10.0.0.3 b=10.0.1.1,10.0.1.2,10.0.1.3
-//
-// The names decide, and not the addresses: a server may be replaced, and a password be changed.
-// To change the groups, stop all programs, wait for the longest ttl, and start them again.
-#include <holdfast/client.hpp>
+#include <holdfast/client_groups.hpp>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/hash2/xxhash.hpp>
 
-#include <algorithm>
 #include <exception>
 #include <iostream>
-#include <memory>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace asio = boost::asio;
 
-struct group {
-    std::string name; ///< the same in all programs
-    std::unique_ptr<holdfast::client> client;
-};
-
-std::uint64_t weight(std::string const& key, std::string const& group) {
-    boost::hash2::xxhash_64 hash;
-    hash.update(key.data(), key.size());
-    hash.update("\0", 1);
-    hash.update(group.data(), group.size());
-    return hash.result();
-}
-
-group& group_of(std::vector<group>& all, std::string const& key) {
-    return *std::max_element(all.begin(), all.end(), [&](group const& a, group const& b) {
-        return weight(key, a.name) < weight(key, b.name);
-    });
-}
-
-asio::awaitable<void> work(std::vector<group>& all) {
+asio::awaitable<void> work(holdfast::client_groups& groups) {
     for (int i = 0; i < 100; ++i) {
         auto const key = "seat:" + std::to_string(i);
-        auto& mine = group_of(all, key);
-        holdfast::lock const seat = mine.client->make_lock(key);
+        holdfast::lock const seat = groups.client_for(key).make_lock(key);
         holdfast::lease lease = co_await seat.acquire();
-        std::cout << key << ' ' << mine.name << '\n';
+        std::cout << key << ' ' << groups.group_of(key) << '\n';
         co_await lease.release();
     }
-    for (auto& g : all) co_await g.client->shutdown();
+    for (auto& client : groups.clients()) co_await client.shutdown();
 }
 
 int main(int argc, char** argv) {
     try {
         asio::io_context context;
-        std::vector<group> all;
+        std::vector<holdfast::client_group> described;
         for (int i = 1; i < argc; ++i) {
             std::string const argument = argv[i];
             auto const cut = argument.find('=');
@@ -64,12 +37,12 @@ int main(int argc, char** argv) {
             std::vector<holdfast::address> instances;
             std::istringstream list(argument.substr(cut + 1));
             for (std::string text; std::getline(list, text, ',');) instances.emplace_back(text);
-            all.push_back({argument.substr(0, cut),
-                           std::make_unique<holdfast::client>(context.get_executor(), instances)});
+            described.push_back({argument.substr(0, cut), instances});
         }
-        if (all.empty())
+        if (described.empty())
             throw std::invalid_argument("usage: groups NAME=HOST:PORT,.. [NAME=HOST:PORT,..]");
-        asio::co_spawn(context, work(all), [](std::exception_ptr e) {
+        holdfast::client_groups groups(context.get_executor(), described);
+        asio::co_spawn(context, work(groups), [](std::exception_ptr e) {
             if (e) std::rethrow_exception(e);
         });
         context.run();

@@ -8,6 +8,7 @@ namespace holdfast {
 
 class address;
 class client;
+class client_groups;
 class close_at_exit;
 class error;
 class fence_gate;
@@ -21,6 +22,7 @@ class observer;
 class release_result;
 struct acquire_report;
 struct address_parts;
+struct client_group;
 struct client_options;
 struct client_stats;
 struct credentials;

@@ -6,6 +6,7 @@
 #include <holdfast/address.hpp>
 #include <holdfast/at_most_every.hpp>
 #include <holdfast/client.hpp>
+#include <holdfast/client_groups.hpp>
 #include <holdfast/client_stats.hpp>
 #include <holdfast/clock.hpp>
 #include <holdfast/credentials.hpp>
