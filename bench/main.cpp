@@ -18,6 +18,8 @@
 //   hotkey [--processes 1] [--coroutines 1000] [--hold-ms 0] [--seconds 5] [--peers | --fair]
 //                                          all coroutines contend for one key; --fair: by fair
 //                                          locks and by others
+//   idle-clients [--clients 200] [--seconds 20]
+//                                          clients that are connected, and do nothing
 //   idle-waiters [--waiters 10000] [--seconds 30] [--callbacks]
 //                                          all coroutines wait behind one holder
 //   fencing [--coroutines 100,1000] [--processes 4]
@@ -41,6 +43,7 @@
 #include "fencing.hpp"
 #include "floor.hpp"
 #include "hotkey.hpp"
+#include "idle_clients.hpp"
 #include "idle_waiters.hpp"
 #include "json_value.hpp"
 #include "kinds.hpp"
@@ -90,6 +93,7 @@ struct settings {
     std::optional<double> seconds;
     std::optional<unsigned> processes;
     unsigned waiters = 10'000;
+    unsigned clients = 200;
     std::chrono::microseconds hold{0};
     bool peers = false;
     bool contended = false;
@@ -350,6 +354,11 @@ json::object burst(settings const& s) {
                            .single_threaded = s.single_threaded});
 }
 
+json::object idle_clients(settings const& s) {
+    return idle_clients_scenario(
+        {.instances = s.instances, .clients = s.clients, .seconds = s.seconds.value_or(20)});
+}
+
 json::object idle_waiters(settings const& s) {
     return idle_waiters_scenario({.instances = s.instances,
                                   .waiters = s.waiters,
@@ -447,6 +456,8 @@ settings parse(int argc, char** argv) {
             s.seconds = number<double>(option, value);
         } else if (option == "--processes") {
             s.processes = number<unsigned>(option, value);
+        } else if (option == "--clients") {
+            s.clients = number<unsigned>(option, value);
         } else if (option == "--waiters") {
             s.waiters = number<unsigned>(option, value);
         } else if (option == "--hold-ms") {
@@ -500,6 +511,7 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "burst") return burst(s);
     if (scenario == "minority") return s.contended ? contended_minority(s) : minority_scenario(s);
     if (scenario == "hotkey") return hotkey(s);
+    if (scenario == "idle-clients") return idle_clients(s);
     if (scenario == "idle-waiters") return idle_waiters(s);
     if (scenario == "fencing") return fencing(s);
     if (scenario == "kinds") return kinds(s);
@@ -510,7 +522,7 @@ json::object run(std::string const& scenario, settings const& s) {
     if (scenario == "sentinel-failover") return sentinel_failover(s);
     throw std::invalid_argument("unknown scenario \"" + scenario +
                                 "\": latency, throughput, cluster, leases, burst, minority, "
-                                "hotkey, idle-waiters, fencing, kinds, observers or "
+                                "hotkey, idle-clients, idle-waiters, fencing, kinds, observers or "
                                 "sentinel-failover");
 }
 
@@ -521,7 +533,7 @@ int main(int argc, char** argv) {
         if (argc < 2)
             throw std::invalid_argument("usage: holdfast_bench "
                                         "latency|throughput|cluster|leases|burst|minority|hotkey|"
-                                        "idle-waiters|fencing|kinds|"
+                                        "idle-clients|idle-waiters|fencing|kinds|"
                                         "observers|sentinel-failover "
                                         "[--json FILE] "
                                         "...");
