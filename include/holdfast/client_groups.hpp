@@ -19,8 +19,8 @@ namespace holdfast {
 
 /// Instances that are a Redlock of their own, and the name of the group.
 struct client_group {
-    std::string name; ///< not empty; the same in all programs
-    std::vector<address> instances{};
+    std::string name;                 ///< not empty; the same in all programs
+    std::vector<address> instances{}; ///< 1 to max_instances, each given once
 };
 
 /// Spreads keys over several groups of instances, to grow beyond one group. A key belongs to the
@@ -65,7 +65,9 @@ public:
 
     /// One that was moved from can only be destroyed or assigned to.
     client_groups(client_groups&&) noexcept = default;
+    /// Closes the clients, and takes over those of the other.
     client_groups& operator=(client_groups&&) noexcept = default;
+    /// Closes the clients.
     ~client_groups() = default;
 
     /// The client of the key's group. The key is any bytes, without client_options::key_prefix. The
@@ -73,6 +75,7 @@ public:
     [[nodiscard]] client& client_for(std::string_view key) noexcept {
         return clients_[index_of(key)];
     }
+    /// As above.
     [[nodiscard]] client const& client_for(std::string_view key) const noexcept {
         return clients_[index_of(key)];
     }
@@ -84,6 +87,7 @@ public:
     /// All, in the order of the constructor. To end them:
     /// `for (auto& c : groups.clients()) co_await c.shutdown();`
     [[nodiscard]] std::span<client> clients() noexcept { return clients_; }
+    /// As above.
     [[nodiscard]] std::span<client const> clients() const noexcept { return clients_; }
 
 private:
