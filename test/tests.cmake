@@ -24,7 +24,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/redis/cluster/cluster_steps_test.cpp
     unit/redis/net/connection_failure_test.cpp
     unit/protocol/server/credential_schedule_test.cpp
-    unit/api/client_groups_test.cpp
+    unit/api/groups_of_clients_test.cpp
     unit/command/diagnosis_test.cpp
     unit/api/error_test.cpp
     unit/redis/wire/kinds/fair_commands_test.cpp
