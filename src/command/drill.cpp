@@ -143,7 +143,10 @@ private:
         co_await stops(one, held);
         co_await pause(2 * ttl_);
         require(!is_intact(first_.instances()[which]), name + " is up again too early");
-        require(held.held(), "the lease is lost, though a quorum is up");
+        require(held.held(), "the lease is lost, though a quorum is up: " +
+                                 std::string(to_string(held.ended_by())) +
+                                 "; this process stood still for up to " +
+                                 duration_text(first_.stats().longest_stall));
         passed("the lease goes on", "for twice its ttl, without " + name);
         co_await is_refused();
         co_await held.release();
