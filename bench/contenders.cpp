@@ -7,6 +7,7 @@
 #include "pings.hpp"
 #include "process.hpp"
 #include "series.hpp"
+#include "workload.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -184,11 +185,7 @@ private:
         asio::steady_timer timer(context_);
         auto const give_up = clock::now() + start_patience;
         for (;;) {
-            auto const all = client_.instances();
-            auto const up = std::count_if(all.begin(), all.end(), [](instance_status const& i) {
-                return i.state == instance_state::up;
-            });
-            if (up == static_cast<std::ptrdiff_t>(all.size())) co_return;
+            if (all_up(client_)) co_return;
             if (clock::now() > give_up) throw std::runtime_error("the instances do not come up");
             timer.expires_after(5ms);
             co_await timer.async_wait(asio::deferred);

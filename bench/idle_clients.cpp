@@ -8,11 +8,8 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -76,12 +73,7 @@ private:
     }
 
     asio::awaitable<void> warm(holdfast::client& c) {
-        auto const is_up = [&] {
-            auto const seen = c.instances();
-            return std::all_of(seen.begin(), seen.end(),
-                               [](auto const& i) { return i.state == instance_state::up; });
-        };
-        for (auto const give_up = clock::now() + patience; !is_up(); co_await pass(5ms))
+        for (auto const give_up = clock::now() + patience; !all_up(c); co_await pass(5ms))
             if (clock::now() > give_up)
                 throw std::runtime_error("a client has no connection to all instances");
         lock const key = c.make_lock("bench:idle");
@@ -98,8 +90,7 @@ private:
         auto const sent = commands(), cpu = thread_cpu_seconds();
         auto const servers_cpu = servers_cpu_seconds(servers_);
         auto const start = clock::now();
-        co_await pass(std::chrono::duration_cast<std::chrono::nanoseconds>(
-            std::chrono::duration<double>(settings_.seconds)));
+        co_await pass(std::chrono::duration<double>(settings_.seconds));
         auto const client_seconds =
             std::chrono::duration<double>(clock::now() - start).count() * settings_.clients;
         auto const of_one = servers_cpu_seconds(servers_) - servers_cpu;
@@ -107,11 +98,6 @@ private:
         result_["cpu_us_per_client_and_s"] = (thread_cpu_seconds() - cpu) / client_seconds * 1e6;
         result_["server_cpu_us_per_client_and_s"] =
             of_one / settings_.instances / client_seconds * 1e6;
-    }
-
-    asio::awaitable<void> pass(std::chrono::nanoseconds time) {
-        asio::steady_timer timer(context_, time);
-        co_await timer.async_wait(asio::deferred);
     }
 
     /// Of the first server, in bytes.

@@ -8,7 +8,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -129,11 +128,6 @@ private:
         co_await holder_.shutdown();
     }
 
-    asio::awaitable<void> pass(std::chrono::nanoseconds time) {
-        asio::steady_timer timer(context_, time);
-        co_await timer.async_wait(asio::deferred);
-    }
-
     asio::awaitable<void> warm(holdfast::client& c) {
         auto const key = c.make_lock("bench:idle:warm");
         for (int i = 0; i < 100; ++i) {
@@ -164,8 +158,7 @@ private:
         auto const holder_before = holder_.stats();
         auto const cpu = thread_cpu_seconds();
         auto const start = clock::now();
-        co_await pass(std::chrono::duration_cast<std::chrono::nanoseconds>(
-            std::chrono::duration<double>(settings_.seconds)));
+        co_await pass(std::chrono::duration<double>(settings_.seconds));
         auto const seconds = std::chrono::duration<double>(clock::now() - start).count();
         auto const cpu_seconds = thread_cpu_seconds() - cpu;
         auto const after = waiting_.stats();

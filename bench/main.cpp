@@ -203,12 +203,6 @@ boost::asio::awaitable<void> take(client& c, std::vector<lease>& held, unsigned&
     }
 }
 
-boost::asio::awaitable<void> pass(std::chrono::duration<double> time) {
-    boost::asio::steady_timer timer(co_await boost::asio::this_coro::executor,
-                                    std::chrono::duration_cast<std::chrono::nanoseconds>(time));
-    co_await timer.async_wait(boost::asio::deferred);
-}
-
 // Runs the context until the coroutine has ended.
 void run_until_done(boost::asio::io_context& context, boost::asio::awaitable<void> task) {
     bool done = false;
@@ -305,14 +299,8 @@ json::object minority_scenario(settings const& s) {
             auto const reduced = ours.run(coroutines, turn);
             servers.thaw_all();
             // Waits until all instances answer before the next round.
-            for (auto up = std::size_t{0}; up < servers.size();) {
-                run_until_done(ours.context(), pass(50ms));
-                auto const all = ours.client().instances();
-                up = static_cast<std::size_t>(
-                    std::count_if(all.begin(), all.end(), [](auto const& item) {
-                        return item.state == instance_state::up;
-                    }));
-            }
+            do run_until_done(ours.context(), pass(50ms));
+            while (!all_up(ours.client()));
             failed += static_cast<double>(healthy.failed + reduced.failed);
             of.add("p50_ratio",
                    ratio(reduced.acquire.percentile(50), healthy.acquire.percentile(50)));

@@ -7,6 +7,7 @@
 #include "pauses.hpp"
 #include "series.hpp"
 #include "support/fleet.hpp"
+#include "workload.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -110,11 +111,7 @@ public:
     }
 
     void wait_until_up() {
-        auto const up = [](auto const& c) {
-            auto const all = c->instances();
-            return std::all_of(all.begin(), all.end(),
-                               [](auto const& i) { return i.state == instance_state::up; });
-        };
+        auto const up = [](auto const& c) { return all_up(*c); };
         while (!std::all_of(clients_.begin(), clients_.end(), up)) {
             context_.restart();
             context_.run_for(10ms);

@@ -5,9 +5,12 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <exception>
@@ -71,6 +74,18 @@ asio::awaitable<void> work(std::span<lock const> locks, std::size_t first, std::
 }
 
 } // namespace
+
+asio::awaitable<void> pass(std::chrono::duration<double> time) {
+    asio::steady_timer timer(co_await asio::this_coro::executor,
+                             std::chrono::duration_cast<std::chrono::nanoseconds>(time));
+    co_await timer.async_wait(asio::deferred);
+}
+
+bool all_up(client const& c) {
+    auto const all = c.instances();
+    return std::all_of(all.begin(), all.end(),
+                       [](auto const& i) { return i.state == instance_state::up; });
+}
 
 double thread_cpu_seconds() {
     timespec t{};

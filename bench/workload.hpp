@@ -7,6 +7,7 @@
 #include "latency.hpp"
 #include "support/fleet.hpp"
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include <chrono>
@@ -49,6 +50,11 @@ private:
     std::vector<lock> locks_;
     std::chrono::milliseconds ttl_;
 };
+
+/// Ends after this time.
+boost::asio::awaitable<void> pass(std::chrono::duration<double>);
+/// True if the client is connected to each instance, and each counts.
+bool all_up(client const&);
 
 /// The CPU time of the calling thread in seconds.
 double thread_cpu_seconds();

@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 asio::awaitable<void> work(holdfast::client_groups& groups) {
     for (int i = 0; i < 100; ++i) {
         auto const key = "seat:" + std::to_string(i);
-        holdfast::lock const seat = groups.client_for(key).make_lock(key);
+        holdfast::lock const seat = groups.make_lock(key);
         holdfast::lease lease = co_await seat.acquire();
         std::cout << key << ' ' << groups.group_of(key) << '\n';
         co_await lease.release();

@@ -4,6 +4,7 @@
 #include <holdfast/address.hpp>
 #include <holdfast/client.hpp>
 #include <holdfast/detail/api.hpp>
+#include <holdfast/lock.hpp>
 #include <holdfast/options.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -43,7 +44,7 @@ struct client_group {
 /// @code
 /// holdfast::client_groups groups(executor, {{"a", {"10.0.0.1", "10.0.0.2", "10.0.0.3"}},
 ///                                           {"b", {"10.0.1.1", "10.0.1.2", "10.0.1.3"}}});
-/// holdfast::lock const seat = groups.client_for("seat:17").make_lock("seat:17");
+/// holdfast::lock const seat = groups.make_lock("seat:17");
 /// @endcode
 ///
 /// @par Lifetimes, executor, forks  As those of a client. The end of the object closes the clients.
@@ -70,7 +71,18 @@ public:
     /// Closes the clients.
     ~client_groups() = default;
 
-    /// The client of the key's group. The key is any bytes, without client_options::key_prefix. The
+    /// A lock on the key, of the client of its group: see client::make_lock().
+    [[nodiscard]] lock make_lock(std::string_view key) const {
+        return client_for(key).make_lock(key);
+    }
+    /// As above, with options of this lock.
+    [[nodiscard]] lock make_lock(std::string_view key, lock_options const& options) const {
+        return client_for(key).make_lock(key, options);
+    }
+
+    /// The client of the key's group, for all other calls about the key: locks of other kinds,
+    /// client::adopt(), client::inspect(). A lock that another of the clients makes on this key
+    /// excludes none of this one. The key is any bytes, without client_options::key_prefix. The
     /// reference lasts as long as this object.
     [[nodiscard]] client& client_for(std::string_view key) noexcept {
         return clients_[index_of(key)];

@@ -138,8 +138,8 @@ BOOST_AUTO_TEST_CASE(a_half_moved_slot_survives_the_crash_of_its_target) {
         BOOST_TEST(cluster.wait_for_other_owner(6'000, 1) == 4U);
         auto const steps = repaired(cluster);
         BOOST_TEST(contains(steps, "node 1 was down"), steps);
-        // Node 4, or node 0 where the key at node 4, which does not import the slot, was hidden.
-        half.check_served_by(cluster.owner(half.slot));
+        // Node 4 does not import the slot. Redis 8.6 hides its key, and the owner gets it back.
+        half.check_served_by(cluster.options().kind.name == "redis-8.6" ? 0 : 4);
     });
 }
 
