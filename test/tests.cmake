@@ -32,6 +32,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/protocol/tenure/fence_test.cpp
     unit/api/fence_gate_test.cpp
     unit/redis/wire/kinds/fence_names_test.cpp
+    unit/redis/wire/kinds/native_counts_test.cpp
     unit/runtime/acquire/folded_queues_test.cpp
     unit/redis/cluster/grant_routes_test.cpp
     unit/redis/wire/kinds/hash_slot_of_a_key_test.cpp
@@ -47,6 +48,7 @@ holdfast_test(unit LIBRARIES holdfast_testing_objects SOURCES
     unit/testing/leading_test.cpp
     unit/protocol/key/key_removal_test.cpp
     unit/protocol/key/key_survey_test.cpp
+    unit/protocol/tenure/recent_counters_test.cpp
     unit/protocol/waiting/key_tracker_test.cpp
     unit/runtime/keys/key_watcher_test.cpp
     unit/protocol/server/lanes_test.cpp

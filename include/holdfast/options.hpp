@@ -259,10 +259,11 @@ struct lock_options {
     /// Whether a watchdog extends the lease, at least every ttl / 3, for as long as it lives.
     /// Without it the lease ends at its first deadline unless extend() is called.
     bool watchdog = true;
-    /// Whether leases have a *fencing token*, lease::fence(). The servers then run a script instead
-    /// of a SET. Needs the right to run scripts and to use the key `{key}:fence`, or `key:fence` if
-    /// the key has a hash tag of its own. These two keys must not be locks themselves. Without the
-    /// right to use TIME, instances with different counters agree one round trip later.
+    /// Whether leases have a *fencing token*, lease::fence(). The servers then count after the SET,
+    /// or run a script instead. Needs the right to run scripts and to use the key `{key}:fence`, or
+    /// `key:fence` if the key has a hash tag of its own. These two keys must not be locks
+    /// themselves. Without the right to use TIME, instances with different counters agree one round
+    /// trip later.
     bool fencing = false;
 
     // Limits to holding.

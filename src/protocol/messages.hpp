@@ -36,6 +36,7 @@ enum class verdict : std::uint8_t {
     unknown, ///< sent, but not answered: it may have been done or not
     refused, ///< the server answered with an error: not done
     other,   ///< of a semaphore: our token has another slot there than the tenure
+    rival,   ///< of a raise: another tenure has counted to the number, or above it
 };
 
 /// True if a command with this verdict has certainly not set the key.

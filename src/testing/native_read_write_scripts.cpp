@@ -177,18 +177,19 @@ reply read_acquire_with_fence(script_run& s) {
     if (auto const refusal = begin_read(at, left)) return *refusal;
     clock_reading const clock(s);
     clear(at, left);
-    auto const c = s.try_call({"get", s.key(2)});
+    auto const c = s.try_call({"zscore", s.key(2), "n"});
     auto const count = count_in(c);
     if (!count) return no_fence(s.key(2));
     auto number = std::max(*count, 1.0);
-    std::string text = "1";
     auto const hint = number_in(s.argument(3));
     constexpr double minute = 600'000;
-    if (hint > number && (hint < number + minute || hint <= (clock.seconds + 61) * 10'000)) {
+    if (hint > number && (hint < number + minute || hint <= (clock.seconds + 61) * 10'000))
         number = hint;
-        text = s.argument(3);
+    if (number != *count) {
+        s.call({"pexpire", s.key(2), s.argument(4)});
+        s.call({"zadd", s.key(2), to_argument(number), "n"});
+        s.call({"pexpire", s.key(2), s.argument(4)});
     }
-    if (number != *count) s.call({"set", s.key(2), text, "px", s.argument(4)});
     return admit(at, clock.now).value_or(reply::integer(to_reply(number)));
 }
 

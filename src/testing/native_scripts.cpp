@@ -35,12 +35,6 @@ bool less(std::optional<double> a, std::optional<double> b) {
     return *a < *b;
 }
 
-/// a <= b
-bool at_most(std::optional<double> a, std::optional<double> b) {
-    if (!a || !b) fail_to_compare(a.has_value());
-    return *a <= *b;
-}
-
 /// That of PTTL.
 double number_of(reply const& r) {
     return static_cast<double>(r.number);
@@ -102,14 +96,8 @@ reply no_fence(std::string const& counter) {
 
 namespace {
 
-/// The number of a tenure, and the text for its counter.
-struct fence {
-    double number;
-    std::string text;
-};
-
 /// The number that follows `last`, or the hint.
-fence fence_after(script_run& s, double last) {
+double fence_after(script_run& s, double last) {
     auto const next = last + 1;
     auto const hint = to_number(s.argument(3));
     constexpr double minute = 600'000;
@@ -118,46 +106,57 @@ fence fence_after(script_run& s, double last) {
         auto const seconds = to_number(s.try_call({"time"}).parts.at(0).text).value_or(0);
         return *hint <= (seconds + 61) * 10'000;
     };
-    if (less(next, hint) && (*hint < next + minute || is_near())) return {*hint, s.argument(3)};
-    // No counter has a fraction, or more digits than an integer has room for.
-    return {next, std::to_string(to_reply(next))};
+    return less(next, hint) && (*hint < next + minute || is_near()) ? *hint : next;
 }
 
 } // namespace
 
 reply acquire_with_fence(script_run& s) {
     auto const& counter = s.key(2);
-    if (s.call({"set", s.key(1), s.argument(1), "nx", "px", s.argument(2)}).is_null())
-        return reply::null();
-    auto const c = s.try_call({"get", counter});
+    auto const is_new =
+        !s.call({"set", s.key(1), s.argument(1), "nx", "px", s.argument(2)}).is_null();
+    if (!is_new && !equals(s.try_call({"get", s.key(1)}), s.argument(1))) return reply::null();
+    auto const c = s.try_call({"zscore", counter, "n"});
     auto const old = count_in(c);
     if (is_other_error(c) || !old) {
-        s.call({"del", s.key(1)});
+        if (is_new) s.call({"del", s.key(1)});
         return is_other_error(c) ? c : no_fence(counter);
     }
-    auto const f = fence_after(s, *old);
-    s.call({"set", counter, f.text, "px", s.argument(4)});
-    return reply::integer(to_reply(f.number));
+    auto const number = fence_after(s, *old);
+    auto const renewed = s.call({"pexpire", counter, s.argument(4)});
+    s.call({"zadd", counter, to_argument(number), "n"});
+    if (renewed.number == 0) s.call({"pexpire", counter, s.argument(4)});
+    return reply::integer(to_reply(number));
 }
 
-void raise_counter(script_run& s, std::string const& counter) {
-    auto const c = s.call({"get", counter});
+namespace {
+
+bool is_below(script_run& s, std::string const& counter) {
+    auto const c = s.call({"zscore", counter, "n"});
     auto const number = c.is_null() ? std::optional(0.0) : to_number(c.text);
+    return !number || less(number, to_number(s.argument(2)));
+}
+
+void renew_counter(script_run& s, std::string const& counter, bool lifts) {
     auto const left = number_of(s.try_call({"pttl", counter}));
     auto const ttl = less(left, to_number(s.argument(3))) ? s.argument(3) : to_argument(left);
-    if (!number || !at_most(to_number(s.argument(2)), number)) {
-        s.call({"set", counter, s.argument(2), "px", ttl});
-    } else {
-        s.call({"pexpire", counter, ttl});
-    }
+    if (lifts) s.call({"zadd", counter, s.argument(2), "n"});
+    s.call({"pexpire", counter, ttl});
+}
+
+} // namespace
+
+bool raise_counter(script_run& s, std::string const& counter) {
+    auto const lifts = is_below(s, counter);
+    renew_counter(s, counter, lifts);
+    return lifts;
 }
 
 namespace {
 
 reply raise(script_run& s) {
     if (!equals(s.call({"get", s.key(1)}), s.argument(1))) return reply::integer(0);
-    raise_counter(s, s.key(2));
-    return reply::integer(1);
+    return reply::integer(raise_counter(s, s.key(2)) ? 1 : -1);
 }
 
 //
@@ -278,12 +277,12 @@ reply acquire_set(script_run& s) {
     }
     double last = 0;
     for (std::size_t i = 1; Fenced && i <= k; ++i) {
-        auto const c = s.try_call({"get", s.key(k + i)});
+        auto const c = s.try_call({"zscore", s.key(k + i), "n"});
         auto const n = count_in(c);
         if (!n) return is_other_error(c) ? c : no_fence(s.key(k + i));
         last = std::max(last, *n);
     }
-    auto const f = Fenced ? fence_after(s, last) : fence{1, {}};
+    auto const number = Fenced ? fence_after(s, last) : 1;
     std::vector<std::string> taken;
     auto const fails = [&](reply const& r) {
         if (r.is_error()) {
@@ -299,10 +298,16 @@ reply acquire_set(script_run& s) {
         if (!ours[i]) taken.push_back(s.key(i));
     }
     for (std::size_t i = 1; Fenced && i <= k; ++i) {
-        auto const r = s.try_call({"set", s.key(k + i), f.text, "px", s.argument(4)});
-        if (fails(r)) return r;
+        auto const& counter = s.key(k + i);
+        for (auto const& step :
+             std::initializer_list<command_line>{{"pexpire", counter, s.argument(4)},
+                                                 {"zadd", counter, to_argument(number), "n"},
+                                                 {"pexpire", counter, s.argument(4)}}) {
+            auto const r = s.try_call(step);
+            if (fails(r)) return r;
+        }
     }
-    return reply::integer(to_reply(f.number));
+    return reply::integer(to_reply(number));
 }
 
 /// The refusal, if not all of `k` keys are ours.
@@ -327,8 +332,10 @@ reply extend_set(script_run& s) {
 reply raise_set(script_run& s) {
     auto const k = s.key_count() / 2;
     if (auto const refusal = compare_set(s, k)) return *refusal;
-    for (std::size_t i = 1; i <= k; ++i) raise_counter(s, s.key(k + i));
-    return reply::integer(1);
+    std::vector<bool> lifts;
+    for (std::size_t i = 1; i <= k; ++i) lifts.push_back(is_below(s, s.key(k + i)));
+    for (std::size_t i = 1; i <= k; ++i) renew_counter(s, s.key(k + i), lifts[i - 1]);
+    return reply::integer(std::find(lifts.begin(), lifts.end(), false) == lifts.end() ? 1 : 0);
 }
 
 reply release_set(script_run& s) {

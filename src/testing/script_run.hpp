@@ -92,7 +92,8 @@ struct clock_reading {
 std::optional<double> count_in(reply const& c);
 reply no_fence(std::string const& counter);
 
-void raise_counter(script_run&, std::string const& counter);
+/// False if the counter had the number already, or a greater one.
+bool raise_counter(script_run&, std::string const& counter);
 /// fenced_acquire_script
 reply acquire_with_fence(script_run&);
 /// Sets the key, which is free.

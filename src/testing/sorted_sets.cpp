@@ -75,20 +75,48 @@ std::vector<std::pair<double, std::string>> by_score(sorted_set const& all) {
 } // namespace
 
 reply zadd(database& d, command_line const& words) {
-    if (words.size() % 2 != 0) return reply::error("ERR syntax error");
+    auto existing = false, greater = false, changes = false;
+    std::size_t first = 2;
+    for (; first < words.size(); ++first) {
+        auto const option = lower(words[first]);
+        if (option == "xx") {
+            existing = true;
+        } else if (option == "gt") {
+            greater = true;
+        } else if (option == "ch") {
+            changes = true;
+        } else {
+            break;
+        }
+    }
+    if (first == words.size() || (words.size() - first) % 2 != 0)
+        return reply::error("ERR syntax error");
     std::size_t size = 0;
-    for (std::size_t i = 2; i < words.size(); i += 2) {
+    for (auto i = first; i < words.size(); i += 2) {
         if (!to_score(words[i])) return reply::error("ERR value is not a valid float");
         size += words[i + 1].size();
     }
-    if (look_up<sorted_set>(d, words[1]).wrong) return wrong_type();
+    auto const there = look_up<sorted_set>(d, words[1]);
+    if (there.wrong) return wrong_type();
     if (!d.has_room(size)) return no_room();
-    std::int64_t added = 0;
-    d.edit<sorted_set>(words[1], [&](sorted_set& all) {
-        for (std::size_t i = 2; i < words.size(); i += 2)
-            added += all.insert_or_assign(words[i + 1], *to_score(words[i])).second ? 1 : 0;
-    });
-    return reply::integer(added);
+    // A command that changes nothing makes no key, and tells nobody of a change.
+    sorted_set after = there.value == nullptr ? sorted_set() : *there.value;
+    std::int64_t added = 0, changed = 0;
+    for (auto i = first; i < words.size(); i += 2) {
+        auto const score = *to_score(words[i]);
+        auto const at = after.find(words[i + 1]);
+        if (at == after.end()) {
+            if (existing) continue;
+            after.emplace(words[i + 1], score);
+            ++added;
+        } else if (at->second != score && (!greater || score > at->second)) {
+            at->second = score;
+            ++changed;
+        }
+    }
+    if (added + changed != 0 || !(existing || greater))
+        d.edit<sorted_set>(words[1], [&](sorted_set& all) { all = std::move(after); });
+    return reply::integer(changes ? added + changed : added);
 }
 
 reply zcard(database& d, command_line const& words) {

@@ -8,7 +8,7 @@
 
 namespace holdfast::testing {
 
-reply zadd(database&, command_line const&); ///< without options
+reply zadd(database&, command_line const&); ///< with or without XX, GT and CH
 reply zcard(database&, command_line const&);
 reply zcount(database&, command_line const&);
 reply zrange(database&, command_line const&);        ///< by index, with or without WITHSCORES

@@ -269,6 +269,7 @@ public:
             break;
         case verdict::no:
         case verdict::other:
+        case verdict::rival:
             check(connection_->connected());
             break;
         case verdict::unsent:

@@ -31,7 +31,7 @@ struct divided {
         BOOST_REQUIRE(client.all_up());
         proxies[2].down();
         BOOST_REQUIRE(client.becomes(2, instance_state::down));
-        redis_cli(servers[1]).set(counter, std::to_string(number_now() + minute / 2));
+        set_counter(servers[1], counter, std::to_string(number_now() + minute / 2));
     }
     static client_options options() {
         client_options all{
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(an_instance_that_goes_down_before_it_was_raised_is_told_of_
 
 BOOST_AUTO_TEST_CASE(a_counter_that_turns_bad_before_it_was_raised_leaves_no_key_behind) {
     for (auto const list : {false, true}) {
-        BOOST_TEST_CONTEXT((list ? "a list" : "garbage")) {
+        BOOST_TEST_CONTEXT((list ? "a list" : "1.5")) {
             divided d;
             d.begin(true);
             redis_cli cli(d.servers[0]);
@@ -248,11 +248,11 @@ BOOST_AUTO_TEST_CASE(a_counter_that_turns_bad_before_it_was_raised_leaves_no_key
             if (list) {
                 cli.command({"RPUSH", counter, "1"});
             } else {
-                cli.set(counter, "garbage");
+                set_counter(cli, counter, "1.5");
             }
             d.proxies[1].resume();
             BOOST_REQUIRE(d.client.until([&] { return d.w.done; }));
-            // A counter that is no number counts as less than any number.
+            // A score is lifted, whatever it was.
             BOOST_TEST(static_cast<bool>(d.w.how) == list, d.w.how.what());
             if (d.w.held) BOOST_TEST(d.client.releases(d.w.held));
             BOOST_TEST(d.leaves_no_key());
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_counter_that_turns_bad_before_it_was_raised_leaves_no_key
 BOOST_AUTO_TEST_CASE(a_cancelled_acquire_leaves_no_key_where_its_script_was_forgotten) {
     fleet servers(3);
     proxy_group proxies(servers);
-    test_client client(proxies.addresses());
+    test_client client(proxies.addresses(), without_native_counts());
     BOOST_REQUIRE(client.all_up());
     for (auto const type : {asio::cancellation_type::partial, asio::cancellation_type::terminal}) {
         forget_scripts(servers);
@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(an_acquire_that_is_cancelled_at_any_step_leaves_no_key) {
                 auto ahead = number_now() + minute / 2;
                 for (server& instance : servers) {
                     redis_cli cli(instance);
-                    if (differ) cli.set(counter, std::to_string(ahead += 100));
+                    if (differ) set_counter(cli, counter, std::to_string(ahead += 100));
                 }
                 attempt w;
                 foreign_client holder(servers);

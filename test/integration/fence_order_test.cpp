@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_cannot_have_a_fence_does_not_keep_others_from
             if (!denied) {
                 auto const all = obstacle.starts_with("bad");
                 for (std::size_t i = 0; i < (all ? 3U : 1U); ++i)
-                    redis_cli(servers[i]).set(counter, "garbage");
+                    set_counter(servers[i], counter, "garbage");
                 if (!all) {
                     servers[2].kill();
                     BOOST_REQUIRE(client.goes_down(2, errc::unreachable));

@@ -7,6 +7,7 @@
 #include "integration/attempt.hpp"
 #include "integration/foreign_client.hpp"
 #include "integration/test_client.hpp"
+#include "support/counters.hpp"
 #include "support/wait.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -46,12 +47,13 @@ inline void wait_for_next_number() {
 }
 
 inline void set_counters(fleet const& servers, std::string const& value) {
-    for (server& instance : servers) redis_cli(instance).set(counter, value);
+    for (server& instance : servers) set_counter(instance, counter, value);
 }
 
 /// The counter of an instance; 0 if it has none.
 inline std::uint64_t count_at(server const& on) {
-    auto const text = redis_cli(on).get(counter);
+    redis_cli cli(on);
+    auto const text = counter_at(cli, counter);
     return text ? std::stoull(*text) : 0;
 }
 

@@ -8,6 +8,7 @@
 #include "integration/proxy_group.hpp"
 #include "integration/restricted.hpp"
 #include "integration/test_client.hpp"
+#include "support/counters.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -197,12 +198,36 @@ BOOST_AUTO_TEST_CASE(a_raise_that_is_executed_late_does_not_shorten_the_life_of_
         redis_cli cli(s);
         cli.set("k", "token", lengthy);
         for (std::string const number : {"5", "50"}) { // below the counter, and above it
-            cli.set("{k}:fence", "7", lengthy);
+            set_counter(cli, "{k}:fence", "7", lengthy);
             auto const r = cli.command({"EVAL", std::string(redis::raise_script), "2", "k",
                                         "{k}:fence", "token", number, "1500"});
-            BOOST_TEST(r.integer() == 1);
+            BOOST_TEST(r.integer() == (number == "5" ? -1 : 1));
             BOOST_TEST((cli.pttl("{k}:fence") > 15s));
         }
+    });
+}
+
+// A healing may come where the key is ours already.
+BOOST_AUTO_TEST_CASE(a_bad_counter_takes_no_key_from_its_holder) {
+    on_each_server([](server_kind const& kind) {
+        server s({.kind = kind});
+        redis_cli cli(s);
+        for (std::string const bad : {"garbage", "90071992547408"}) {
+            set_counter(cli, "{k}:fence", bad);
+            for (auto const ours : {false, true}) {
+                cli.del("k");
+                if (ours) cli.set("k", "token", lengthy);
+                auto const r = cli.command({"EVAL", std::string(redis::fenced_acquire_script), "2",
+                                            "k", "{k}:fence", "token", "20000", "5", "60000"});
+                BOOST_TEST(r.is_error());
+                BOOST_TEST(cli.exists("k") == ours);
+            }
+        }
+        // Otherwise it counts.
+        cli.del("{k}:fence");
+        BOOST_TEST(cli.command({"EVAL", std::string(redis::fenced_acquire_script), "2", "k",
+                                "{k}:fence", "token", "20000", "5", "60000"})
+                       .integer() == 5);
     });
 }
 

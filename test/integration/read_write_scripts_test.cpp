@@ -625,7 +625,7 @@ BOOST_AUTO_TEST_CASE(a_reader_has_the_number_of_the_last_writer) {
     with_each([](rw_client& c) {
         // The first writer after it must have a larger one.
         check_number(c.fenced_read("first", "1"), 1);
-        BOOST_TEST(c.at(counter) == "1");
+        BOOST_TEST(c.count_at(counter) == "1");
         BOOST_TEST((c.life(counter) > 50s));
         check_number(c.leave("first"), 1);
         check_number(c.fenced_write("writer", "1"), 2);
@@ -633,10 +633,10 @@ BOOST_AUTO_TEST_CASE(a_reader_has_the_number_of_the_last_writer) {
         (void)c.admin.command({"PEXPIRE", counter, "20000"});
         check_number(c.fenced_read("first", "1"), 2);
         check_number(c.fenced_read("second", "2"), 2);
-        BOOST_TEST(c.at(counter) == "2");
+        BOOST_TEST(c.count_at(counter) == "2");
         BOOST_TEST((c.life(counter) <= 20s)); // it was not written
         check_number(c.fenced_read("third", "500"), 500);
-        BOOST_TEST(c.at(counter) == "500");
+        BOOST_TEST(c.count_at(counter) == "500");
         BOOST_TEST((c.life(counter) > 50s));
         BOOST_TEST(c.members().size() == 3U);
         c.check_sound();
@@ -647,13 +647,13 @@ BOOST_AUTO_TEST_CASE(a_reader_has_the_number_of_the_last_writer) {
         check_number(c.fenced_read("first", of_clock(3'600)), 500);
         auto const hint = of_clock(-3'600);
         check_number(c.fenced_read("first", hint), std::stoll(hint));
-        BOOST_TEST(c.at(counter) == hint);
+        BOOST_TEST(c.count_at(counter) == hint);
         // A refusal leaves the counter.
         c.admin.set(key, "other", 20s);
         auto const larger = std::to_string(std::stoll(hint) + 5);
         check_refused(c.fenced_read("me", larger), 15s, 20s);
         check_refused(c.fenced_write("me", larger), 15s, 20s);
-        BOOST_TEST(c.at(counter) == hint);
+        BOOST_TEST(c.count_at(counter) == hint);
     });
 }
 
@@ -661,7 +661,7 @@ BOOST_AUTO_TEST_CASE(a_counter_that_no_fence_can_follow_leaves_nothing) {
     with_each([](rw_client& c) {
         for (auto const* const odd : {"90071992547408", "x", "1.5", "-1"}) {
             c.admin.flush();
-            c.admin.set(counter, odd);
+            set_counter(c.admin, counter, odd);
             check_error(c.fenced_read("me", "1"), "FENCE ");
             check_error(c.fenced_write("me", "1"), counter);
             check_keys(c, {counter});
@@ -686,24 +686,24 @@ BOOST_AUTO_TEST_CASE(a_reader_lifts_the_counter) {
         check_number(c.raise("me", "9"), 0);
         check_number(c.fenced_read("me", "1"), 1);
         check_number(c.raise("me", "17"), 1);
-        BOOST_TEST(c.at(counter) == "17");
+        BOOST_TEST(c.count_at(counter) == "17");
         check_number(c.raise("me", "9", "1000"), 1);
-        BOOST_TEST(c.at(counter) == "17");
+        BOOST_TEST(c.count_at(counter) == "17");
         BOOST_TEST((c.life(counter) > 50s));
         check_number(c.raise("me", "17", "90000"), 1);
         BOOST_TEST((c.life(counter) > 80s));
         check_number(c.raise("other", "50"), 0);
         c.admin.del(counter);
         check_number(c.raise("me", "17"), 1);
-        BOOST_TEST(c.at(counter) == "17");
+        BOOST_TEST(c.count_at(counter) == "17");
         check_number(c.leave("me"), 1);
         check_number(c.raise("me", "50"), 0);
         // The lease was a writer's, and this instance has not heard that it became a reader's.
         check_number(c.write("me"), 1);
         check_number(c.raise("me", "50"), 1);
-        BOOST_TEST(c.at(counter) == "50");
+        BOOST_TEST(c.count_at(counter) == "50");
         check_number(c.raise("other", "90"), 0);
-        BOOST_TEST(c.at(counter) == "50");
+        BOOST_TEST(c.count_at(counter) == "50");
     });
 }
 

@@ -5,6 +5,7 @@
 
 #include "integration/restricted.hpp"
 #include "support/access.hpp"
+#include "support/counters.hpp"
 #include "support/redis_cli.hpp"
 #include "support/server.hpp"
 #include "support/text.hpp"
@@ -39,6 +40,9 @@ public:
     /// All keys of the server.
     texts left() { return admin.keys(); }
     std::string at(std::string const& name) { return admin.get(name).value_or("none"); }
+    std::string count_at(std::string const& name) {
+        return counter_at(admin, name).value_or("none");
+    }
     milliseconds life(std::string const& name) { return admin.pttl(name); }
     /// The rest of a token's time, by the deadlines in this set; empty if it is not there.
     std::optional<milliseconds> time_in(std::string const& set, std::string const& token) {

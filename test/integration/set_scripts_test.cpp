@@ -33,6 +33,9 @@ public:
         return run(redis::set_fenced_acquire_script, with_counters(), args);
     }
     reply raise(texts const& args) { return run(redis::set_raise_script, with_counters(), args); }
+    reply raise_two_with_one_counter(texts const& args) {
+        return run(redis::set_raise_script, {"a", "{a}", "{a}:fence", "{a}:fence"}, args);
+    }
     reply extend(texts const& args) { return run(redis::set_extend_script, keys, args); }
     reply release(std::string const& token) {
         return run(redis::set_release_script, keys, {token});
@@ -179,14 +182,14 @@ BOOST_AUTO_TEST_CASE(the_set_has_one_number_and_every_counter_gets_it) {
     with_each([](set_client& c, redis_cli& admin) {
         auto const count = [&](std::string const& number) {
             for (auto const& counter : counters) {
-                BOOST_TEST(c.at(counter) == number);
+                BOOST_TEST(c.count_at(counter) == number);
                 BOOST_TEST((admin.pttl(counter) > 50s));
             }
             c.release("me");
         };
         check_number(c.fenced({"me", "20000", "1", "60000"}), 1);
         count("1");
-        admin.set("{b}:fence", "41", 60s);
+        set_counter(admin, "{b}:fence", "41", 60s);
         check_number(c.fenced({"me", "20000", "7", "60000"}), 42);
         count("42");
         check_number(c.fenced({"me", "20000", "500", "60000"}), 500);
@@ -212,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_counter_that_no_fence_can_follow_leaves_nothing) {
         for (auto const* const odd : {"90071992547408", "x", "1.5", "-1"}) {
             for (auto const& counter : counters) {
                 admin.flush();
-                admin.set(counter, odd);
+                set_counter(admin, counter, odd);
                 check_error(c.fenced({"me", "20000", "1", "60000"}), "FENCE ");
                 check_error(c.fenced({"me", "20000", "1", "60000"}), counter);
                 BOOST_TEST(c.left() == texts{counter}, boost::test_tools::per_element());
@@ -229,24 +232,35 @@ BOOST_AUTO_TEST_CASE(a_counter_that_no_fence_can_follow_leaves_nothing) {
 BOOST_AUTO_TEST_CASE(a_raise_needs_all_keys) {
     with_each([](set_client& c, redis_cli& admin) {
         check_number(c.fenced({"me", "20000", "1", "60000"}), 1);
-        admin.set("{b}:fence", "90", 90s);
-        check_number(c.raise({"me", "17", "60000"}), 1);
-        BOOST_TEST(c.at("{a}:fence") == "17");
-        BOOST_TEST(c.at("{b}:fence") == "90");
-        BOOST_TEST(c.at("{c}:fence") == "17");
+        set_counter(admin, "{b}:fence", "90", 90s);
+        check_number(c.raise({"me", "17", "60000"}), 0); // one of the counters was not lifted
+        BOOST_TEST(c.count_at("{a}:fence") == "17");
+        BOOST_TEST(c.count_at("{b}:fence") == "90");
+        BOOST_TEST(c.count_at("{c}:fence") == "17");
         BOOST_TEST((admin.pttl("{b}:fence") > 80s));
         for (auto const& key : keys) {
             admin.set(key, "other", 20s);
             auto const r = c.raise({"me", "50", "60000"});
             BOOST_TEST((r.is_integer() && r.integer() < 0), r);
-            BOOST_TEST(c.at("{a}:fence") == "17");
-            BOOST_TEST(c.at("{c}:fence") == "17");
+            BOOST_TEST(c.count_at("{a}:fence") == "17");
+            BOOST_TEST(c.count_at("{c}:fence") == "17");
             admin.set(key, "me", 20s);
         }
         // Counters that were deleted come back.
         for (auto const& counter : counters) admin.del(counter);
         check_number(c.raise({"me", "17", "60000"}), 1);
-        for (auto const& counter : counters) BOOST_TEST(c.at(counter) == "17");
+        for (auto const& counter : counters) BOOST_TEST(c.count_at(counter) == "17");
+        check_number(c.raise({"me", "17", "60000"}), 0);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_share_a_counter_are_raised_together) {
+    with_each([](set_client& c, redis_cli& admin) {
+        admin.set("a", "me", 20s);
+        admin.set("{a}", "me", 20s);
+        check_number(c.raise_two_with_one_counter({"me", "17", "60000"}), 1);
+        BOOST_TEST(c.count_at("{a}:fence") == "17");
+        check_number(c.raise_two_with_one_counter({"me", "17", "60000"}), 0);
     });
 }
 
@@ -412,9 +426,10 @@ BOOST_AUTO_TEST_CASE(without_a_right_that_is_needed_nothing_is_changed) {
 // A rule may allow a command on some keys only, so that the script fails in the middle.
 BOOST_AUTO_TEST_CASE(a_refusal_in_the_middle_leaves_nothing) {
     on_each_server([](server_kind const& kind) {
-        set_client c(kind, {"+set"});
+        set_client c(kind, {"+set", "+zadd"});
         if (!c.admin
-                 .command({"ACL", "SETUSER", std::string(access::user), "(+set ~a ~b ~{a}:fence)"})
+                 .command(
+                     {"ACL", "SETUSER", std::string(access::user), "(+set +zadd ~a ~b ~{a}:fence)"})
                  .is_ok()) {
             return; // a server without selectors
         }

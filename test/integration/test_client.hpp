@@ -33,6 +33,13 @@ inline client_options patient() {
             .max_reconnect_delay = std::chrono::milliseconds(50)};
 }
 
+/// Fences are counted by script, because no clock of a server is known.
+inline client_options without_native_counts() {
+    auto options = patient();
+    options.detect_clock_jumps = false;
+    return options;
+}
+
 inline client_options hasty() {
     return {.instance_timeout = std::chrono::milliseconds(250),
             .connect_timeout = std::chrono::milliseconds(250),

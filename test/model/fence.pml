@@ -7,9 +7,12 @@
  *
  *   grant    if nobody holds the key: it is ours, fence = max(fence + 1, hint), and that number is
  *            the reply
+ *   count    with NATIVE, or a grant: the key is taken in one step, and in a later one
+ *            fence = hint if it was smaller. If it was not, a grant follows if the key is still
+ *            ours. Who does not get the key counts as well
  *   T        the greatest number granted so far, once a quorum has granted
- *   raise    to each granted instance with a smaller number: if the key is ours,
- *            fence = max(fence, T)
+ *   raise    to each granted instance with a smaller number: if the key is ours, fence = T if it
+ *            was smaller. If it was not, the grant counts no more
  *   success  when a quorum holds T: it granted exactly T, or said yes to a raise to T. T is the
  *            tenure's fence
  *   late     a grant after that: greater than T makes T that number, and all others are raised
@@ -43,8 +46,8 @@
  *   - A client takes no notice of grants before they make a quorum: nobody could tell.
  *   - A connection keeps the order of a tenure's commands: the grant comes first, then raises, then
  *     the release. A raise that is under way when T rises is replaced by the new one. Whatever it
- *     would do later it may as well do just before T rises: while the key is ours nobody else's
- *     command reads or writes the counter.
+ *     would do later it may as well do just before T rises: it makes the counter no greater than
+ *     the new one does.
  *   - A tenure that has failed or succeeded forgets what it has learnt. Its messages under way
  *     still arrive.
  *   - Tenures are alike, so they begin in the order of their numbers. The clients behind them do
@@ -63,7 +66,9 @@
  *
  * Broken on purpose; each must be refuted
  *   MAX_ALONE            no raise: success with the quorum's greatest number at once
- *   RAISE_UNCONDITIONAL  a raise does not look at the token
+ *   LIFTS_NOTHING        a raise succeeds where the fence is T already, or greater: with NATIVE,
+ *                        or with RAISE_UNCONDITIONAL, where a raise does not look at the token.
+ *                        Neither alone does harm to U and O
  *   LATE_COUNTS          a late grant greater than T counts as holding T
  *   STALE_YES            a yes to a raise to a smaller T goes on counting when T has risen
  *   QUORUM=1             with TIMELY
@@ -118,6 +123,11 @@
 #define RAISED 4  /* its yes is on its way back */
 #define HOLDS 5   /* counts as holding T */
 #define OUT 6     /* nothing more will come of it */
+#define SET 7     /* the key is taken, and the count is under way */
+#define AGAIN 8   /* that has failed, and a grant is under way for the key that is ours */
+#define UNDER_WAY(t, i) \
+	(AT(t, i) == SENT || AT(t, i) == SET || AT(t, i) == AGAIN || AT(t, i) == RAISE)
+#define USES_HINT(t, i) (AT(t, i) == SENT || AT(t, i) == SET || AT(t, i) == AGAIN)
 
 /* A tenure. */
 #define IDLE 0
@@ -193,7 +203,7 @@ inline finish(t) {
 	floor[t] = 0;
 	for (j : 0 .. INSTANCES - 1) {
 		if
-		:: AT(t, j) == SENT || AT(t, j) == RAISE
+		:: UNDER_WAY(t, j)
 		:: else -> AT(t, j) = OUT; VAL(t, j) = 0
 		fi
 	}
@@ -268,7 +278,7 @@ inline tidy() {
 	for (j : 0 .. INSTANCES - 1) {
 		key[j] = fence[j] * 8 + holder[j];
 		for (k : 0 .. TENURES - 1) {
-			key[j] = key[j] * 8 + AT(k, j)
+			key[j] = key[j] * 16 + AT(k, j)
 		}
 		key[j] = key[j] * 16 + VAL(0, j);
 #if TENURES < 4
@@ -446,7 +456,7 @@ inline drop(i) {
 	:: holder[i] != NOBODY && holder[i] != SOMEBODY ->
 		k = holder[i] - 1;
 		if
-		:: AT(k, i) == RAISE -> out(k, i)
+		:: AT(k, i) == RAISE || AT(k, i) == AGAIN -> out(k, i)
 		:: else
 		fi
 	:: else
@@ -455,11 +465,9 @@ inline drop(i) {
 	holder[i] = NOBODY
 }
 
-inline grant(t, i) {
-	drop(i);
-	holder[i] = TOKEN(t);
-	fence[i] = MAX(fence[i] + 1, hint[t]);
-	printf("instance %d grants %d to tenure %d\n", i, fence[i], t);
+/* The instance has given the tenure the number. */
+inline give(t, i) {
+	printf("instance %d gives %d to tenure %d\n", i, fence[i], t);
 #ifdef TRUE_CLOCK
 	clock = MAX(clock, fence[i]);
 #endif
@@ -471,24 +479,69 @@ inline grant(t, i) {
 	fi;
 #if CLIENTS < TENURES
 	if /* What the client sent before this, for its tenure before this, does not overtake it. */
-	:: t >= CLIENTS && (AT(t - CLIENTS, i) == SENT || AT(t - CLIENTS, i) == RAISE) ->
+	:: t >= CLIENTS && UNDER_WAY(t - CLIENTS, i) ->
 		AT(t - CLIENTS, i) = OUT;
 		VAL(t - CLIENTS, i) = 0
 	:: else
 	fi;
 #endif
+	forget_hint(t)
+}
+
+inline forget_hint(t) {
 	if
-	:: AT(t, 0) == SENT || AT(t, 1) == SENT || AT(t, 2) == SENT
+	:: USES_HINT(t, 0) || USES_HINT(t, 1) || USES_HINT(t, 2)
 	:: else -> hint[t] = 0
 	fi
 }
 
+inline grant(t, i) {
+	drop(i);
+	holder[i] = TOKEN(t);
+	fence[i] = MAX(fence[i] + 1, hint[t]);
+	give(t, i)
+}
+
+/* The key is ours already. */
+inline grant_again(t, i) {
+	fence[i] = MAX(fence[i] + 1, hint[t]);
+	give(t, i)
+}
+
+inline take(t, i) {
+	printf("instance %d gives its key to tenure %d\n", i, t);
+	drop(i);
+	holder[i] = TOKEN(t);
+	AT(t, i) = SET
+}
+
+inline count(t, i) {
+	if
+	:: fence[i] < hint[t] -> fence[i] = hint[t]; give(t, i)
+	:: fence[i] >= hint[t] && phase[t] != OVER && holder[i] == TOKEN(t) -> AT(t, i) = AGAIN
+	:: else -> out(t, i); forget_hint(t)
+	fi
+}
+
+/* Of a tenure that does not get the key. */
+inline count_in_vain(t, i) {
+	fence[i] = MAX(fence[i], hint[t]);
+	out(t, i);
+	forget_hint(t)
+}
+
 inline raise(t, i) {
 	printf("instance %d raises %d to %d for tenure %d\n", i, fence[i], VAL(t, i), t);
-	fence[i] = MAX(fence[i], VAL(t, i));
 	if
-	:: phase[t] == OVER -> AT(t, i) = OUT; VAL(t, i) = 0
-	:: else -> AT(t, i) = RAISED
+#ifndef LIFTS_NOTHING
+	:: fence[i] >= VAL(t, i) -> out(t, i)
+#endif
+	:: else ->
+		fence[i] = MAX(fence[i], VAL(t, i));
+		if
+		:: phase[t] == OVER -> AT(t, i) = OUT; VAL(t, i) = 0
+		:: else -> AT(t, i) = RAISED
+		fi
 	fi
 }
 
@@ -502,8 +555,18 @@ inline raise(t, i) {
 #define ANSWERED(t, i) (AT(t, i) == GRANTED || AT(t, i) == KNOWN)
 #define ANSWERS(t) (ANSWERED(t, 0) + ANSWERED(t, 1) + ANSWERED(t, 2))
 
+#ifdef NATIVE
+#define COUNTS_NATIVELY true
+#else
+#define COUNTS_NATIVELY false
+#endif
+
 #define WITH_INSTANCE(i) \
 	:: d_step { AT(t, i) == SENT && FREE(i) -> grant(t, i); tidy() } \
+	:: d_step { COUNTS_NATIVELY && AT(t, i) == SENT && FREE(i) -> take(t, i); tidy() } \
+	:: d_step { COUNTS_NATIVELY && AT(t, i) == SENT -> count_in_vain(t, i); tidy() } \
+	:: d_step { COUNTS_NATIVELY && AT(t, i) == SET -> count(t, i); tidy() } \
+	:: d_step { AT(t, i) == AGAIN && holder[i] == TOKEN(t) -> grant_again(t, i); tidy() } \
 	:: d_step { \
 		AT(t, i) == GRANTED && (phase[t] == RAISING || ANSWERS(t) >= QUORUM) -> \
 		learn(t, i); \

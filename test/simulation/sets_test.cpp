@@ -361,14 +361,6 @@ BOOST_AUTO_TEST_CASE(a_raise_that_is_not_stored_is_refuted) {
     refute(&set_parts::raise_stores, "S2");
 }
 
-BOOST_AUTO_TEST_CASE(a_raise_that_looks_at_the_first_key_alone_is_refuted) {
-    refute(&set_parts::raise_looks_at_all, "S2", faults::reckless);
-}
-
-BOOST_AUTO_TEST_CASE(a_raise_if_any_key_is_ours_is_refuted) {
-    refute(&set_parts::raise_needs_all, "S2", faults::reckless);
-}
-
 BOOST_AUTO_TEST_CASE(a_number_for_each_key_and_one_fence_is_refuted) {
     refute(&set_parts::counts_for_the_set, "S2");
 }

@@ -21,7 +21,7 @@ inline rules const locks{"+info", "+script|load", "+evalsha", "+eval",
 inline rules const pushes{"+client|tracking", "+client|caching", "+pttl"};
 inline rules const reports{"+pttl", "+type", "+getrange"};
 inline rules const lists{"+scan"};
-inline rules const fences{"+time"};
+inline rules const fences{"+time", "+zadd", "+zscore"};
 inline rules const lines{"+lindex", "+lpop", "+lpos", "+lpush", "+rpush", "+lrem"};
 inline rules const readers{
     "+time",   "+pttl",  "+zadd", "+zcard", "+zrange", "+zrem", "+zremrangebyscore",

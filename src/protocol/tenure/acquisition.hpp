@@ -90,6 +90,7 @@ public:
         case verdict::unknown:
         case verdict::refused:
         case verdict::other:
+        case verdict::rival:
             break;
         }
         return {.effect = effect::arbiter_failed};
@@ -123,9 +124,9 @@ public:
             return {.effect = is_level(number) ? effect::won : effect::none};
         }
         // The instance lost the key after its grant, or the raise failed there. Its grant no longer
-        // counts.
+        // counts. A rival is a client that wants the key, too.
         number.lost(instance);
-        votes_.retract(instance, v);
+        votes_.retract(instance, v == verdict::rival ? verdict::no : v);
         return evaluate();
     }
 

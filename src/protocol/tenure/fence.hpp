@@ -37,6 +37,12 @@ constexpr std::uint64_t fence_hint(std::chrono::milliseconds since_epoch) {
     return static_cast<std::uint64_t>(ms) * numbers_per_millisecond;
 }
 
+/// The greatest hint that a server believes whose clock shows this time. The scripts compare in the
+/// same way: see redis/wire/kinds/lock_scripts.hpp.
+constexpr std::uint64_t greatest_believed(std::chrono::microseconds shown) {
+    return fence_hint(std::chrono::floor<std::chrono::seconds>(shown) + std::chrono::seconds(61));
+}
+
 /// True if an instance's counter can have this value.
 constexpr bool is_fence_count(std::uint64_t n) {
     return n > 0 && n < fence_limit;

@@ -42,6 +42,7 @@ public:
         case verdict::unsent:
         case verdict::unknown:
         case verdict::refused:
+        case verdict::rival:
             break; // failed() has it
         }
         return true;

@@ -56,9 +56,8 @@ public:
     basic_tenure(unsigned configured, duration ttl, bool renewed)
         : basic_tenure(configured, ttl, renewed, renewal_period(ttl)) {}
 
-    /// The tenure gets a number. Instances give at least `hint`, unless that is too far ahead of
-    /// their clocks. To be called before the first round.
-    void number_from(std::uint64_t hint) { number_.request(hint); }
+    /// The tenure gets a number. To be called before the first round.
+    void number_from(count_plan const& plan) { number_.request(plan); }
     void of_several_keys() { presence_.of_several_keys(); }
     /// An instance shows the tombstone of our token. To be called before answer().
     void note_tombstone() { presence_.never_heal(); }
@@ -193,8 +192,7 @@ public:
     bool fenced() const { return number_.requested(); }
     /// The tenure's number, once there is a grant.
     std::uint64_t number() const { return number_.value(); }
-    /// The number that goes with a command that is sent now.
-    std::uint64_t asks_for(command c) const { return number_.for_command(c); }
+    tenure_number<Rules> const& numbering() const { return number_; }
     permit_slot slot() const { return slot_; }
     /// The end of the lease.
     time_point deadline() const { return validity_.deadline(); }

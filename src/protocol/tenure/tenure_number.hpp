@@ -7,22 +7,23 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/tenure/counting.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 namespace holdfast::protocol {
 
 template <class Rules>
 class tenure_number {
 public:
-    /// Instances give a number of at least `hint`, unless the hint is too far ahead of their
-    /// clocks.
-    void request(std::uint64_t hint) {
+    /// Instances give a number of at least the hint, unless that is too far ahead of their clocks.
+    void request(count_plan const& plan) {
         requested_ = true;
-        hint_ = hint;
+        hint_ = plan.hint;
+        counting_ = plan.how;
     }
+    count_plan plan() const { return {hint_, counting_}; }
     bool requested() const { return requested_; }
     /// The number of a tenure that was won elsewhere.
     void adopt(std::uint64_t number) {
@@ -49,7 +50,11 @@ public:
     void lost(unsigned instance) { holders_.erase(instance); }
 
     /// True for the first raise.
-    bool begin_raising() { return !std::exchange(raising_, true); }
+    bool begin_raising() {
+        auto const first = !raising_;
+        raising_ = true;
+        return first;
+    }
     bool raising() const { return raising_; }
 
     /// Zero before the first grant.
@@ -62,12 +67,18 @@ public:
     std::uint64_t for_command(command c) const {
         return c == command::raise ? number_ : std::max(number_, hint_);
     }
+    /// How an instance is to count for a command that is sent now.
+    counting counting_for(command c) const {
+        return c == command::acquire ? counting_ : counting::by_script;
+    }
 
 private:
     std::uint64_t hint_ = 0, number_ = 0;
     instance_set holders_;
-    bool requested_ = false;
-    bool raising_ = false;
+    // Without padding: each lease has room for it.
+    bool requested_ : 1 = false;
+    bool raising_ : 1 = false;
+    counting counting_ : 2 = counting::by_script;
 };
 
 } // namespace holdfast::protocol

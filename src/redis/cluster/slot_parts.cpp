@@ -21,11 +21,10 @@ bool takes_keys(command c) {
 }
 
 /// The verdict of the first kind that some part has is that of the command.
-using order = std::array<verdict, 5>;
-constexpr order of_releases{verdict::unknown, verdict::no, verdict::refused, verdict::unsent,
-                            verdict::yes};
-constexpr order of_others{verdict::no, verdict::unknown, verdict::refused, verdict::unsent,
-                          verdict::yes};
+constexpr std::array of_releases{verdict::unknown, verdict::no, verdict::refused, verdict::unsent,
+                                 verdict::yes};
+constexpr std::array of_others{verdict::no,     verdict::unknown, verdict::refused,
+                               verdict::unsent, verdict::rival,   verdict::yes};
 
 } // namespace
 
@@ -245,7 +244,9 @@ gathered_command::record const& gathered_command::decisive() const noexcept {
     };
     auto const& first = *std::ranges::min_element(records_, lower);
     if (command_ == command::inspect && first.answer.obstacle != 0) return first;
-    for (auto const v : command_ == command::release ? of_releases : of_others) {
+    auto const order = command_ == command::release ? std::span<verdict const>(of_releases)
+                                                    : std::span<verdict const>(of_others);
+    for (auto const v : order) {
         record const* found = nullptr;
         for (auto const& r : records_) {
             if (r.answer.verdict == v && (found == nullptr || lower(r, *found))) found = &r;

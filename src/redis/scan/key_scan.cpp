@@ -38,7 +38,7 @@ void encode_scan(codec::request& request, command, wording, command_args const& 
     }
 }
 
-std::uint8_t replies_to_scan(command, bool) {
+std::uint8_t replies_to_scan(command, wording) {
     return 1;
 }
 

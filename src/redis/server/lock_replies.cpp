@@ -14,7 +14,7 @@ namespace {
 
 /// True for the reply to the ASKING before the command.
 bool is_reply_to_asking(pending_command const& c) {
-    return c.asking && c.replies == c.kind->replies(c.command, c.words.tracked) + 1;
+    return c.asking && c.replies == c.kind->replies(c.command, c.words) + 1;
 }
 
 /// True if a refusal in the present reply means that the command was not executed. The replies of a
@@ -22,7 +22,12 @@ bool is_reply_to_asking(pending_command const& c) {
 bool decides(pending_command const& c) {
     if (c.command == protocol::command::scan) return false; // concerns no slot
     if (c.command != protocol::command::contend) return true;
-    return c.replies == c.kind->replies(c.command, c.words.tracked);
+    return c.replies == c.kind->replies(c.command, c.words);
+}
+
+/// Before a script counts for it, native commands may have set the key.
+protocol::verdict verdict_of_unsent(pending_command const& c) {
+    return c.words.recounts ? protocol::verdict::unknown : protocol::verdict::unsent;
 }
 
 bool releases(pending_command const& c) {
@@ -65,7 +70,8 @@ void lock_replies::take_part(pending_command& c, element const& e) {
                  .fenced = c.fenced,
                  .owner = *c.owner,
                  .secrets = state_.secrets,
-                 .trusts_pushes = state_.relies_on_pushes()},
+                 .trusts_pushes = state_.relies_on_pushes(),
+                 .number = c.number},
                 c.replies - 1U, e);
     if (reply_.has_lack()) {
         auto const [kind, reason] = reply_.take_lack();
@@ -115,7 +121,7 @@ void lock_replies::take_answer(pending_command const& c) {
     if (a.verdict == verdict::yes) {
         // The instance may have forgotten another holder, so its grant does not count. The key is
         // ours now. The verdict `unknown` makes the owner release the key.
-        auto const sent = state_.commands.front().sent;
+        auto const sent = sent_at(c);
         auto [cause, reason] = objection(c.command, sent);
         if (cause == errc{}) std::tie(cause, reason) = missing_replicas(c.command);
         if (cause != errc{}) {
@@ -195,6 +201,13 @@ bool lock_replies::holds(protocol::command c) const {
     return replicas_.on() && state_.commands.front().waits && protocol::needs_replicas(c);
 }
 
+// The ttl of a key counts from the commands that have set it.
+lease_clock::time_point lock_replies::sent_at(pending_command const& c) const noexcept {
+    if (!c.words.recounts) return state_.commands.front().sent;
+    constexpr std::chrono::milliseconds rounding{1};
+    return time_of(c.first_sent, state_.now()) - rounding;
+}
+
 void lock_replies::answer_all_held() {
     state_.commands.take_held([&](held_answer const& h) { answer_held(h); });
 }
@@ -203,7 +216,7 @@ void lock_replies::answer_held(held_answer const& h) {
     auto const& c = h.command;
     if (!c.owner) return; // answered before: the instance was suspect
     boost::scope::scope_fail const unanswered([&] { fail_lost(c, errc::out_of_memory); });
-    auto const sent = state_.commands.front().sent;
+    auto const sent = sent_at(c);
     auto [cause, reason] = objection(c.command, sent);
     if (cause == errc{} && !replicas_.covered()) {
         cause = replicas_.cause();
@@ -267,7 +280,8 @@ void lock_replies::fail_held(errc cause) noexcept {
 // Other words
 //
 
-// The server has done nothing. Later commands have the new form from the beginning.
+// The server has done nothing, or has granted the key and not counted. Later commands have the new
+// form from the beginning.
 void lock_replies::send_again(pending_command c, rewording again) {
     switch (again) {
     case rewording::none:
@@ -281,6 +295,13 @@ void lock_replies::send_again(pending_command c, rewording again) {
     case rewording::by_script:
         state_.words.dialect = dialect::scripts;
         break;
+    case rewording::script_counts:
+        state_.words.script_counts = true;
+        [[fallthrough]];
+    case rewording::script_count:
+        c.words.recounts = true;
+        c.first_sent = short_time(state_.commands.front().sent);
+        break;
     case rewording::load_scripts:
         c.words.whole_script = false;
         c.loaded = true;
@@ -293,7 +314,7 @@ void lock_replies::send_again(pending_command c, rewording again) {
             taught_ = c.kind;
             load_scripts(*taught_);
         }
-        return fail(c, protocol::verdict::unsent, errc{});
+        return fail(c, verdict_of_unsent(c), errc{});
     }
     if (again == rewording::load_scripts) load_scripts(*c.kind);
     state_.commands.add(c, state_.words);
@@ -330,7 +351,7 @@ void lock_replies::fail_unsent(errc cause) noexcept {
     state_.commands.take_unsent([&](pending_command const& c) {
         server_.unsent(c.type);
         if (c.type == command_type::expiry) fail_held(cause);
-        fail(c, protocol::verdict::unsent, cause);
+        fail(c, verdict_of_unsent(c), cause);
         if (releases(c)) pending_.keep(c.owner, state_.now());
     });
 }

@@ -50,6 +50,7 @@ public:
     void fail_sent_to_suspect();
 
 private:
+    lease_clock::time_point sent_at(pending_command const&) const noexcept;
     void take_answer(pending_command const&);
     void on_release(pending_command const&);
     void push_late_release(pending_command const&);

@@ -185,6 +185,7 @@ void server_monitor::check() {
 void server_monitor::begin() {
     check_.restart();
     checking_ = false;
+    state_.commands.show_clock({});
     time_asked_ = checked_at_ = state_.now();
     asking_time_ = state_.options.detect_clock_jumps;
 }
@@ -233,6 +234,7 @@ void server_monitor::on_time() {
     // Before the client authenticated, the server may have refused.
     state_.services.remove(degradation::no_clock_check);
     note_clock_offset(*shown);
+    state_.commands.show_clock(*shown);
     auto const doubted = guard_.on_time(time_asked_, state_.now(), *shown);
     state_.listener.on_time_shown(time_asked_, *shown);
     // The owner may find that our clock stood still, and excuse the jump.

@@ -32,7 +32,8 @@ public:
     }
     std::string_view bytes(wording w) {
         auto const i = static_cast<std::size_t>(w.dialect) + (w.tracked ? dialects : 0) +
-                       (w.whole_script ? 2 * dialects : 0) + (w.in_cluster ? 4 * dialects : 0);
+                       (w.whole_script ? 2 * dialects : 0) + (w.in_cluster ? 4 * dialects : 0) +
+                       static_cast<std::size_t>(w.counting) * 8 * dialects;
         if (!ready_[i]) {
             encoded_[i].clear();
             kind_->encode(encoded_[i], command_, w, args_);
@@ -48,8 +49,9 @@ private:
     protocol::command command_{};
     command_args args_;
     lock_kind const* kind_ = nullptr;
-    std::array<bool, 8 * dialects> ready_{};
-    std::array<codec::request, 8 * dialects> encoded_;
+    static constexpr std::size_t forms = 3 * 8 * dialects;
+    std::array<bool, forms> ready_{};
+    std::array<codec::request, forms> encoded_;
 };
 
 /// Reads the replies to lock commands, one command after the other. It owns the parts of the
@@ -58,7 +60,7 @@ class lock_reply {
 public:
     /// Takes an element of the next reply; `left` replies follow that reply.
     void take(sent_command const& c, unsigned left, element const& e) {
-        if (e.depth == 0 && left + 1U == c.kind.replies(c.command, c.words.tracked)) begin();
+        if (e.depth == 0 && left + 1U == c.kind.replies(c.command, c.words)) begin();
         c.kind.read(partial_, c, left, e);
     }
     /// True: the last element has shown that the server lacks something, see take_lack().

@@ -9,6 +9,7 @@
 #include <holdfast/error.hpp>
 
 #include "protocol/messages.hpp"
+#include "protocol/tenure/counting.hpp"
 #include "redis/wire/codec.hpp"
 #include "redis/wire/reply_handler.hpp"
 #include "redis/wire/reply_reader.hpp"
@@ -41,6 +42,12 @@ struct wording {
     bool whole_script = false;
     /// All keys of a command must have one hash slot.
     bool in_cluster = false;
+    /// The server refuses native counts.
+    bool script_counts = false;
+    /// acquire: a native count has failed. The key may be ours already.
+    bool recounts = false;
+    /// acquire: the count
+    protocol::counting counting = protocol::counting::by_script;
 };
 
 /// The data of a sent command that its kind needs to read the replies.
@@ -52,16 +59,19 @@ struct sent_command {
     reply_handler const& owner;
     secret_list const& secrets; ///< masked in messages
     bool trusts_pushes = true;  ///< if not, the client does not rely on a push to come
+    std::uint64_t number = 0;   ///< the hint that was sent, or the number
 };
 
 /// The form in which a command is to be sent again. The server has refused the form that it had,
-/// and has done nothing.
+/// and has done nothing. But if it is to count again, it may have granted the key.
 enum class rewording : std::uint8_t {
     none,
     whole_script,  ///< the server has forgotten the script
     whole_scripts, ///< the same for all later commands: it refuses EVALSHA
     load_scripts,  ///< after SCRIPT LOAD: it has forgotten the script, and refuses EVAL
     by_script,     ///< as are all later ones: it refuses to compare natively
+    script_count,  ///< the counter was not below the hint, or was not there
+    script_counts, ///< the same for all later commands: it refuses to count natively
 };
 
 struct survey_progress;
@@ -94,12 +104,14 @@ struct lock_kind {
     /// The scripts of the kind's commands.
     std::span<std::string_view const> scripts;
     /// The number of replies to a command.
-    std::uint8_t (*replies)(protocol::command, bool tracked);
+    std::uint8_t (*replies)(protocol::command, wording);
     /// Appends a command.
     void (*encode)(codec::request&, protocol::command, wording, command_args const&);
     /// Reads an element of the next reply; `left` replies follow that reply. The first element of a
     /// reply has depth 0.
     void (*read)(partial_answer&, sent_command const&, unsigned left, element const&);
+    /// Whether it can have native commands count.
+    bool counts_natively = false;
 };
 
 /// The kinds whose scripts the probe loads.

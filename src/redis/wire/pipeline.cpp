@@ -1,5 +1,7 @@
 #include "redis/wire/pipeline.hpp"
 
+#include "protocol/tenure/fence.hpp"
+
 #include <boost/container_hash/hash.hpp>
 
 #include <algorithm>
@@ -7,28 +9,36 @@
 
 namespace holdfast::redis {
 
-namespace {
+pipeline::pipeline()
+    : open_(std::make_unique<batch>()) {
+    spare_.reserve(retained_batches);
+}
+
+void pipeline::show_clock(std::chrono::microseconds now) {
+    believed_ = now.count() == 0 ? 0 : protocol::greatest_believed(now);
+}
 
 /// Sets the members of `c` that follow from the lock's kind and from the wording. A command that is
-/// to be sent with its whole script keeps it.
-void describe(pending_command& c, lock_kind const& kind, command_args const& args, wording w) {
+/// to be sent with its whole script keeps it, and so does one for which a script is to count.
+void pipeline::describe(pending_command& c, lock_kind const& kind, command_args const& args,
+                        wording w) const {
     c.kind = &kind;
     c.fenced = args.fenced();
     c.whole_seconds = args.ttl % std::chrono::seconds(1) == std::chrono::seconds(0);
+    c.number = args.number;
+    // In a Cluster a migration separates the key and its counter, and ASKING holds for one command.
+    auto const natively = kind.counts_natively && !w.script_counts && !c.words.recounts &&
+                          !w.in_cluster && args.number <= believed_;
     // ASKING holds for the next command alone, so CLIENT CACHING would use it up.
     c.words = {.dialect = w.dialect,
                .tracked = w.tracked && may_be_tracked(c.command) && !c.asking,
                .whole_script = w.whole_script || c.words.whole_script,
-               .in_cluster = w.in_cluster};
-    c.replies = kind.replies(c.command, c.words.tracked);
+               .in_cluster = w.in_cluster,
+               .script_counts = w.script_counts,
+               .recounts = c.words.recounts,
+               .counting = natively ? args.counting : protocol::counting::by_script};
+    c.replies = kind.replies(c.command, c.words);
     if (c.asking) ++c.replies;
-}
-
-} // namespace
-
-pipeline::pipeline()
-    : open_(std::make_unique<batch>()) {
-    spare_.reserve(retained_batches);
 }
 
 void append(batch& target, pending_command c, std::string_view bytes) {

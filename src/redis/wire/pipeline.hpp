@@ -16,6 +16,7 @@
 #include "redis/wire/reply_reader.hpp"
 
 #include <cassert>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,6 +57,8 @@ struct pending_command {
     wording words{};                ///< of a lock's command: as it was sent
     /// For the rules: short_time() at which the command began to wait. 0: it has not waited.
     std::uint32_t waits_since = 0;
+    std::uint32_t first_sent = 0; ///< if a script counts again: short_time() of the native commands
+    std::uint64_t number = 0;     ///< of a fence, or the hint: as it was sent
 };
 
 /// An answer that counts only if enough replicas have the write.
@@ -113,6 +116,8 @@ public:
     bool has_lock_commands() const;
     /// The batch that is being answered. The pipeline must not be idle.
     batch const& front() const { return *in_flight_.front(); }
+    /// The server's clock. Zero: it is not known. Only hints that it allows are counted natively.
+    void show_clock(std::chrono::microseconds);
     /// From now on a batch with grants ends with WAIT, unless that is for no replicas.
     void wait_for(replica_wait w) { wait_ = w; }
     /// Fills the open batch from the lanes, and puts it in flight.
@@ -159,6 +164,7 @@ public:
 private:
     /// True if there are commands that no batch has taken yet.
     bool waits() const { return !lanes_.empty(); }
+    void describe(pending_command&, lock_kind const&, command_args const&, wording) const;
     void wait_in_lane(pending_command, std::string_view key);
     void encode(pending_command const&, command_args const&);
     void refill(wording);
@@ -174,6 +180,7 @@ private:
     std::vector<std::unique_ptr<batch>> spare_;
     protocol::lanes<pending_command> lanes_;
     replica_wait wait_;
+    std::uint64_t believed_ = 0; ///< the greatest hint that the server's clock allows
     codec::request scratch_;
     reply_reader reader_;
     std::string problem_;

@@ -7,6 +7,7 @@
 #include <holdfast/error.hpp>
 
 #include "protocol/messages.hpp"
+#include "protocol/tenure/counting.hpp"
 #include "redis/wire/token.hpp"
 
 #include <boost/container_hash/hash.hpp>
@@ -48,7 +49,8 @@ struct command_args {
     /// The time for which an instance keeps the counter of the key's tenures. Zero for a key
     /// without fences.
     std::chrono::milliseconds fence_ttl{0};
-    std::uint64_t number = 0; ///< the tenure's number, or the hint
+    std::uint64_t number = 0;      ///< the tenure's number, or the hint
+    protocol::counting counting{}; ///< acquire: how the instance is to count
     // Of a lock on several keys:
     std::span<std::string_view const> keys{}; ///< in byte order; `key` is their common name
     std::uint8_t watched = 0; ///< contend, track: the index of the key whose change is pushed

@@ -42,7 +42,7 @@ acquire_outcome outcome_of(errc cause) {
 } // namespace
 
 acquirer::acquirer(services const& s, tenure_driver& tenures, lock_maker& locks,
-                   std::chrono::milliseconds instance_timeout)
+                   std::chrono::milliseconds instance_timeout, std::chrono::milliseconds fence_ttl)
     : turn_(s.turn)
     , instances_(s.instances)
     , tenures_(tenures)
@@ -52,7 +52,8 @@ acquirer::acquirer(services const& s, tenure_driver& tenures, lock_maker& locks,
     , counters_(s.counters)
     , events_(s.events)
     , random_(s.random)
-    , instance_timeout_(instance_timeout) {}
+    , instance_timeout_(instance_timeout)
+    , known_counters_(fence_ttl) {}
 
 //
 // Operations

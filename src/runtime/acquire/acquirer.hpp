@@ -10,6 +10,7 @@
 
 #include "protocol/instance_set.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/tenure/recent_counters.hpp"
 #include "protocol/tenure/tenure.hpp"
 #include "redis/wire/reply_handler.hpp"
 #include "runtime/acquire/active_queue.hpp"
@@ -59,7 +60,7 @@ protected:
 class acquirer final : public folded_queues, private operation_timer_owner, private set_turn_owner {
 public:
     acquirer(services const&, tenure_driver&, lock_maker&,
-             std::chrono::milliseconds instance_timeout);
+             std::chrono::milliseconds instance_timeout, std::chrono::milliseconds fence_ttl);
 
     //
     // Operations
@@ -271,6 +272,7 @@ private:
 
     pool<queue> queues_;
     key_table keys_;
+    protocol::recent_counters known_counters_;
     waiting_line line_;
     waiting_list waiting_; ///< queues that react to pushes, and to instances that come or go
     operation_list acquiring_;

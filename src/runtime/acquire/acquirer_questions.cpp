@@ -160,6 +160,7 @@ void acquirer::on_unavailable(unsigned instance) {
 }
 
 void acquirer::on_available() {
+    known_counters_.forget(turn_.time());
     if (!instances_.has_quorum()) return;
     auto const now = turn_.time();
     for (auto it = waiting_.begin(); it != waiting_.end();) {

@@ -106,6 +106,7 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     auto const ready = turn_.attempt([&] {
         spread = random_.next_bits();
         made = &tenures_.take();
+        if (options.fencing) known_counters_.reserve();
         if (op.shared || op.writes) random_.name_client();
         if (op.permits != 0) start = random_.next_bits() % op.permits;
         op.adopts ? made->adopt_token(call.adopted()->value)
@@ -133,7 +134,8 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
     t.leaves_key = op.adopts && call.adopted()->shared;
     t.sharing.begin(protocol::sharers(t.leaves_key));
     t.converted = false;
-    if (options.fencing && !op.adopts) t.machine.number_from(fence_hint());
+    if (options.fencing && !op.adopts)
+        t.machine.number_from(known_counters_.next(q.hash, fence_hint(), now));
     t.counted = now;
     t.lock = call.lock;
     q.detach();
@@ -158,6 +160,9 @@ void acquirer::begin_try(active_queue& q, protocol::queue_effect how) {
 operation& acquirer::take_winner(active_tenure& t) {
     auto& m = t.queue->machine;
     auto& winner = static_cast<operation&>(m.won(turn_.time()));
+    auto const& number = t.machine.numbering();
+    if (number.requested())
+        known_counters_.won(t.queue->hash, number.plan(), number.value(), t.counted);
     instances_[m.arbiter()].push_missed(m.take_breach());
     leave_line(*t.queue);
     // While another writer waits, the notes are its own.
@@ -280,6 +285,7 @@ void acquirer::on_try_failed(active_tenure& t, effect how) {
     }
     switch (how) {
     case effect::contended:
+        if (t.machine.fenced()) known_counters_.refused(q.hash);
         count_as_waiting(op);
         q.machine.contended(now, t.machine.votes(),
                             op.as<acquire_call>().lock->options().max_retry_delay,

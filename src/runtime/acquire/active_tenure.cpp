@@ -43,7 +43,8 @@ redis::command_args active_tenure::describe(protocol::command c,
     redis::command_args s{.key = lock->key(), .token = token_text(random.label()), .ttl = ttl};
     if (machine.fenced()) {
         s.fence_ttl = fence_ttl;
-        s.number = machine.asks_for(c);
+        s.number = machine.numbering().for_command(c);
+        s.counting = machine.numbering().counting_for(c);
     }
     if (fair) describe_place(s);
     if (is_permit()) {

@@ -58,7 +58,7 @@ engine::engine(asio::any_io_executor executor, std::vector<address> const& insta
     , tenures_(shared(), leader_)
     , completer_(turn_, timers_, counters_,
                  {&user_executor_, place_for_handlers(executor, options.thread_safe)})
-    , acquirer_(shared(), tenures_, *this, options.instance_timeout)
+    , acquirer_(shared(), tenures_, *this, options.instance_timeout, options.fence_ttl)
     , keeper_(shared(), tenures_, acquirer_, options.fence_ttl)
     , surveyor_(shared(), acquirer_)
     , inspector_(shared(), surveyor_)

@@ -45,7 +45,9 @@ struct round_record {
               std::chrono::nanoseconds took) {
         auto& vote = record(instance, count);
         vote.noted = true;
-        vote.held = a.verdict == protocol::verdict::no || a.verdict == protocol::verdict::other;
+        using protocol::verdict;
+        vote.held =
+            a.verdict == verdict::no || a.verdict == verdict::other || a.verdict == verdict::rival;
         vote.cause = a.cause;
         vote.ttl_known = a.ttl_known;
         vote.ttl_left = a.ttl_left;

@@ -3,6 +3,7 @@
 #define HOLDFAST_TEST_SIMULATION_FENCES_CLOCKS_HPP
 
 #include "protocol/tenure/fence.hpp"
+#include "protocol/tenure/recent_counters.hpp"
 #include "protocol/time.hpp"
 
 #include "simulation/fences/settings.hpp"
@@ -12,6 +13,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <ostream>
 
 namespace holdfast::test {
@@ -24,6 +26,9 @@ struct message : test::message {
     bool whole_script = false;
     bool unknown_script = false; ///< the reply says NOSCRIPT
     std::uint64_t number = 0;    ///< a hint, or the number in the answer
+    protocol::counting counting = protocol::counting::by_script;
+    bool sets_key = false;    ///< SET of a native acquire; the count is the next message
+    bool not_counted = false; ///< the reply says that the counter was not lifted to the hint
 };
 
 using connection = test::connection<message>;
@@ -50,11 +55,13 @@ struct client : test::client<connection> {
     ticks off = 0; ///< the error of its wall clock
     unsigned attempts_left = 0;
     int current = nobody; ///< the index of the tenure
+    protocol::recent_counters known{std::chrono::hours(24)};
 };
 
 struct instance : test::instance {
     content earlier;
-    ticks off = 0; ///< the error of its clock
+    std::map<unsigned, protocol::verdict> set; ///< the last reply to SET for each tenure
+    ticks off = 0;                             ///< the error of its clock
     bool may_forget = false, forgot = false;
 };
 
@@ -109,6 +116,7 @@ protected:
             faults_ = 30;
         }
         contends_ = any_of(std::array{0U, 30U, 100U});
+        native_ = !one_in(4);
         for (unsigned i = 0; i < instances_.size(); ++i)
             instances_[i].may_forget = i < given_.forgetful;
         // Any of the instances may forget, not only the first.
@@ -118,6 +126,7 @@ protected:
         for (unsigned c = 0; c < clients_.size(); ++c) {
             clients_[c].connections.resize(instances_.size());
             clients_[c].attempts_left = static_cast<unsigned>(3 + below(10));
+            clients_[c].known.reserve();
             at(some(delay_ * 4), clients_[c], [this, c] { start(c); });
         }
     }
@@ -256,7 +265,7 @@ protected:
 
     fence_tally& seen_;
     fence_conditions given_;
-    bool calm_ = false;
+    bool calm_ = false, native_ = false;
     unsigned expiry_ = 0, faults_ = 0, slow_ = 0, stops_ = 0, unfenced_ = 0, script_losses_ = 0,
              contends_ = 0;
     ticks delay_ = 0, ttl_ = 0, error_ = 0, patience_ = 0, long_ = 0;

@@ -81,10 +81,13 @@ public:
 private:
     using machine = protocol::basic_tenure<Rules>;
     using command = protocol::command;
+    using counting = protocol::counting;
     using verdict = protocol::verdict;
     using tenure_effect = protocol::tenure_effect;
     using instance_set = protocol::instance_set;
     using phase = protocol::tenure_phase;
+
+    static constexpr std::uint64_t only_key = 1;
 
     struct tenure_state {
         unsigned client;
@@ -95,7 +98,8 @@ private:
         std::uint64_t floor = 0; ///< the greatest fence given before the tenure began
         unsigned awaited =
             0; ///< commands of the acquire under way, and steps that the client itself will take
-        unsigned rounds = 0; ///< rounds of raises
+        unsigned rounds = 0;   ///< rounds of raises
+        unsigned recounts = 0; ///< native counts that failed
         unsigned lifts = 0;
         unsigned handovers = 0;
         bool at_arbiter = false;
@@ -246,11 +250,16 @@ private:
         m.tenure = t;
         m.op = op;
         m.round = round;
-        m.number = tenures_[t].is.asks_for(op);
+        auto const& numbering = tenures_[t].is.numbering();
+        m.number = numbering.for_command(op);
         auto const awaited =
             op == command::acquire || op == command::contend || op == command::raise;
         if (awaited) ++tenures_[t].awaited;
         if (conn.available()) {
+            auto const shown = std::chrono::microseconds(now() + instances_[i].off);
+            if (native_ && m.number <= protocol::greatest_believed(shown))
+                m.counting = numbering.counting_for(op);
+            if (m.counting != counting::by_script) set_key(c, i, m);
             transmit(c, i, m);
             return;
         }
@@ -266,6 +275,13 @@ private:
         at(0, clients_[c], [this, i, m] { pass_on(i, m); });
     }
 
+    /// The first of two commands. The instance may execute others before the second.
+    void set_key(unsigned c, unsigned i, message m) {
+        m.sets_key = true;
+        m.votes = false;
+        transmit(c, i, m);
+    }
+
     /// Enforces the assumption that a hint is right to within E when an instance reads it.
     bool is_too_old(message const& m) const {
         auto const& t = tenures_[m.tenure];
@@ -277,13 +293,29 @@ private:
 
     void on_reply(unsigned c, unsigned i, message& m) override {
         if (std::exchange(clients_[c].connections[i].suspect, false)) send_pending(c, i);
+        if (m.sets_key) return;
+        if (m.not_counted) {
+            auto& its = tenures_[m.tenure];
+            m.not_counted = false;
+            m.said = verdict::unknown;
+            if (its.is.phase() == phase::acquiring && !m.answered) {
+                ++seen_.not_counted;
+                ++its.recounts;
+                m.counting = counting::by_script;
+                m.number = its.is.numbering().for_command(m.op);
+                transmit(c, i, m);
+                return;
+            }
+        } else if (m.counting != counting::by_script && !Parts::remembers_number) {
+            m.number = tenures_[m.tenure].is.numbering().for_command(m.op);
+        }
         if (m.unknown_script && !m.whole_script) {
             auto const& its = tenures_[m.tenure].is;
             if (its.phase() == phase::acquiring || its.phase() == phase::held) {
                 ++seen_.scripts_lost;
                 m.unknown_script = false;
                 m.whole_script = true;
-                m.number = its.asks_for(m.op);
+                m.number = its.numbering().for_command(m.op);
                 transmit(c, i, m);
                 return;
             }
@@ -301,6 +333,7 @@ private:
         auto const& at = instances_[i];
         if (now() < at.down_until) return reconnect_after(c, i, at.down_until - now());
         connected(clients_[c].connections[i]);
+        clients_[c].known.forget(lease_clock(c));
         send_pending(c, i);
     }
 
@@ -341,11 +374,16 @@ private:
         }
         auto& at = instances_[i];
         auto const fenced = tenures_[m.tenure].is.fenced();
-        auto const by_script = m.op == command::raise || (fenced && sets(m.op));
+        auto const natively = m.counting != counting::by_script;
+        auto const by_script = m.op == command::raise || (fenced && sets(m.op) && !natively);
         m.unknown_script = by_script && !m.whole_script && percent(script_losses_);
         if (m.unknown_script) return true;
         if (one_in(4)) at.earlier = at.has;
-        if (fenced && sets(m.op)) {
+        if (m.sets_key) {
+            m.said = grant_without_number(i, m);
+        } else if (natively) {
+            count(i, m);
+        } else if (fenced && sets(m.op)) {
             m.said = acquire_with_number(i, m);
         } else if (m.op == command::inspect || m.op == command::track) {
             m.said = at.has.is_of(m.tenure) ? verdict::yes : verdict::no;
@@ -359,13 +397,15 @@ private:
     }
 
     void raise(unsigned i, message& m) {
-        if (m.said != verdict::yes && Parts::raise_compares) return;
+        if (m.said != verdict::yes) return;
         auto& has = instances_[i].has;
-        m.said = verdict::yes;
+        auto const lifts = has.counter < m.number || !Parts::raise_lifts;
+        if (!lifts) ++seen_.moved;
+        m.said = lifts ? verdict::yes : verdict::rival;
         if (Parts::raise_stores) has.counter = std::max(has.counter, m.number);
         most_ = std::max(most_, has.counter);
         write_story("instance ", i, " is raised to ", m.number, " for ", m.tenure, " and has ",
-                    has.counter, has.is_of(m.tenure) ? "" : " though the key is not its own");
+                    has.counter);
     }
 
     static bool sets(command c) {
@@ -379,10 +419,38 @@ private:
         at(early ? some(delay_ * 6) : ttl_ / 2 + some(ttl_), [this, i, t] { expire(i, t); });
     }
 
+    verdict grant_without_number(unsigned i, message const& m) {
+        auto& at = instances_[i];
+        auto const done = carry_out(at.has, m.op, m.tenure, never);
+        if (done.changed) will_expire(i, m.tenure);
+        return at.set[m.tenure] = done.said;
+    }
+
+    /// ZADD GT, and XX if the counter is known to be there. Counts for whoever asks.
+    void count(unsigned i, message& m) {
+        auto& at = instances_[i];
+        auto& has = at.has;
+        auto const there = has.counter != 0 || m.counting == counting::renewed;
+        auto const lifts = there && (has.counter < m.number || !Parts::count_lifts);
+        if (lifts) has.counter = std::max(has.counter, m.number);
+        most_ = std::max(most_, has.counter);
+        auto const set = at.set.find(m.tenure);
+        m.said = set == at.set.end() ? verdict::unknown : set->second;
+        if (m.said != verdict::yes && lifts) ++seen_.counted_for_others;
+        if (m.said == verdict::yes && lifts) ++seen_.counted;
+        if (m.said == verdict::yes && lifts && !has.is_of(m.tenure)) ++seen_.counted_late;
+        m.not_counted = m.said == verdict::yes && !lifts;
+        write_story("instance ", i, lifts ? " counts to " : " does not count to ", m.number,
+                    " for ", m.tenure, " and has ", has.counter,
+                    has.is_of(m.tenure) ? "" : " though the key is not its own");
+        if (at.forgot && m.said == verdict::yes) ++seen_.forgetful_grants;
+    }
+
     verdict acquire_with_number(unsigned i, message& m) {
         auto& at = instances_[i];
         auto& has = at.has;
-        if (has.holder != nobody) return verdict::no;
+        auto const ours = has.is_of(m.tenure);
+        if (has.holder != nobody && !ours) return verdict::no;
         auto const next =
             next_number(has.counter, m.number, static_cast<double>(now() + at.off) / 1'000'000,
                         Parts::counts_up ? 1 : 0);
@@ -402,8 +470,10 @@ private:
         has.counter = next.number;
         most_ = std::max(most_, next.number);
         if (at.forgot) ++seen_.forgetful_grants;
-        carry_out(has, m.op, m.tenure, never);
-        will_expire(i, m.tenure);
+        if (!ours) {
+            carry_out(has, m.op, m.tenure, never);
+            will_expire(i, m.tenure);
+        }
         write_story("instance ", i, m.op == command::heal ? " is healed by " : " grants to ",
                     m.tenure, " with hint ", m.number, " the number ", next.number);
         m.number = next.number;
@@ -427,7 +497,8 @@ private:
         its.began = lease_clock(c);
         if (!percent(unfenced_)) {
             its.hint_of = wall_clock(c);
-            its.is.number_from(protocol::fence_hint(std::chrono::milliseconds(its.hint_of / ms)));
+            auto const hint = protocol::fence_hint(std::chrono::milliseconds(its.hint_of / ms));
+            its.is.number_from(me.known.next(only_key, hint, its.began));
         }
         me.current = static_cast<int>(t);
         ticks pause = 0;
@@ -564,6 +635,8 @@ private:
             if (its.lifts != 0) ++seen_.won_after_lift;
             if (its.undecided) ++seen_.saved_by_late_grant;
             write_story("client ", its.client, " has won ", t, " with ", its.is.number());
+            clients_[its.client].known.won(only_key, its.is.numbering().plan(), its.is.number(),
+                                           its.began);
             issue(t);
         } else {
             ++seen_.won_unfenced;
@@ -600,12 +673,13 @@ private:
         using calmness = fence_conditions::calmness;
         auto const round_trip = 2 * (delay_ + 1);
         auto const asks = its.at_arbiter && instances_.size() > 1 ? 2 : 1;
-        if (given_.calm == calmness::good_clocks && its.rounds != 0)
-            fail("L1", "a raise that is of no use");
+        if (given_.calm == calmness::good_clocks && its.rounds + its.recounts != 0)
+            fail("L1", "a raise or a count that is of no use");
         if (its.is.round_number() > 1 + its.lifts) fail("L1", "more raises than numbers");
         auto const raises = its.rounds != 0 ? 1 : 0;
-        if (now() - its.asked_at > (asks + raises) * round_trip)
-            fail("L1", "more round trips than one for a raise");
+        auto const recounts = its.recounts != 0 ? 1 : 0;
+        if (now() - its.asked_at > (asks + raises + recounts) * round_trip)
+            fail("L1", "more round trips than one for a raise, and one for a count");
     }
 
     void hand_over(unsigned t) {

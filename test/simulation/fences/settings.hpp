@@ -16,7 +16,8 @@ struct fence_tally {
                   lost = 0, released = 0, pauses = 0, stale_hints = 0, hints_ignored = 0,
                   hints_behind = 0, clock_jumps = 0, freezes = 0, breaks = 0, ghosts = 0,
                   timeouts = 0, crashes = 0, forgotten = 0, restored = 0, forgetful_grants = 0,
-                  ran_ahead = 0, too_old = 0, scripts_lost = 0, exhausted = 0;
+                  ran_ahead = 0, too_old = 0, scripts_lost = 0, exhausted = 0, counted = 0,
+                  not_counted = 0, counted_for_others = 0, counted_late = 0, moved = 0;
 };
 
 /// The assumptions of a simulation.
@@ -46,8 +47,6 @@ struct fence_conditions {
 
 /// The server, the wire and the driver. A broken one leaves out a duty.
 struct faithful_parts {
-    /// The instance raises only the counter of the key's holder.
-    static constexpr bool raise_compares = true;
     /// The instance stores the number of a raise before it answers yes.
     static constexpr bool raise_stores = true;
     /// The instance gives each tenure a new number.
@@ -58,6 +57,12 @@ struct faithful_parts {
     static constexpr bool doubts_silence = true;
     /// The client learns that a raise could not be sent.
     static constexpr bool tells_unsent = true;
+    /// A native count lifts the counter, or fails.
+    static constexpr bool count_lifts = true;
+    /// The number of a native count is the one that was sent, whatever the tenure asks for now.
+    static constexpr bool remembers_number = true;
+    /// A raise to a number that the counter has already is of another tenure.
+    static constexpr bool raise_lifts = true;
 };
 
 } // namespace holdfast::test

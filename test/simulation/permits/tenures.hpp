@@ -45,8 +45,9 @@ protected:
         }
         if (a.fenced)
             its.machine.number_from(
-                is_reckless() ? 1 + below(3)
-                              : protocol::fence_hint(std::chrono::milliseconds(now() / 1'000'000)));
+                {.hint = is_reckless()
+                             ? 1 + below(3)
+                             : protocol::fence_hint(std::chrono::milliseconds(now() / 1'000'000))});
         its.floors = greatest_;
         return t;
     }
@@ -61,7 +62,7 @@ protected:
         m.op = op;
         m.round = round;
         auto const& its = tenures_[t].machine;
-        if (its.fenced()) m.number = its.asks_for(op);
+        if (its.fenced()) m.number = its.numbering().for_command(op);
         return m;
     }
     /// Returns true if a try is won.

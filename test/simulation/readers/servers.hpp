@@ -36,7 +36,7 @@ protected:
             m.said = extend(i, m, token) ? verdict::yes : verdict::no;
             break;
         case command::raise:
-            m.said = raise(i, m, token) ? verdict::yes : verdict::no;
+            m.said = raise(i, m, token);
             break;
         case command::release:
             m.said = release(p, i, m, token) ? verdict::yes : verdict::no;
@@ -363,13 +363,15 @@ private:
         auto const found = at.members.find(token);
         return at.has_set && found != at.members.end() && is_alive(i, found->second);
     }
-    bool raise(unsigned i, message const& m, unsigned token) {
+    verdict raise(unsigned i, message const& m, unsigned token) {
         auto const ours = instances_[i].key.is == static_cast<int>(token);
         auto const member = m.by == access::read && is_marked(i) && is_alive_member(i, token);
-        if (!ours && !member && parts_.raise_needs_member) return false;
+        if (!ours && !member && parts_.raise_needs_member) return verdict::no;
         auto& counter = instances_[i].counter;
+        // Readers share a number.
+        if (m.by != access::read && counter >= m.number) return verdict::rival;
         if (parts_.raise_stores) counter = std::max(counter, m.number);
-        return true;
+        return verdict::yes;
     }
     bool release(unsigned p, unsigned i, message const& m, unsigned token) {
         auto& at = instances_[i];

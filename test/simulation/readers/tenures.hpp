@@ -37,7 +37,7 @@ protected:
         its.token = a.adopts ? static_cast<unsigned>(a.adopted) : t;
         its.adopts = a.adopts;
         its.alone = a.alone;
-        if (a.fenced) its.machine.number_from(hint());
+        if (a.fenced) its.machine.number_from({.hint = hint()});
         its.floor = greatest_;
         its.written_before = greatest_written_;
         return t;
@@ -53,7 +53,7 @@ protected:
         message m;
         m.op = op;
         m.round = round;
-        if (its.machine.fenced()) m.number = its.machine.asks_for(op);
+        if (its.machine.fenced()) m.number = its.machine.numbering().for_command(op);
         m.waits = its.queued && q && !q->empty() && q->front().waits;
         m.withdraws = !q || !q->has_writers() || !parts_.keeps_notes_of_others;
         return m;

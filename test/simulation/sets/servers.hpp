@@ -201,11 +201,14 @@ private:
     void raise(unsigned i, message& m) {
         auto& at = instances_[i];
         auto const& keys = tenures_[m.tenure].keys;
-        auto const looks = parts_.raise_looks_at_all ? is_owner(i, m.tenure, parts_.raise_needs_all)
-                                                     : at.keys[keys.front()].is_of(token(m.tenure));
-        m.said = looks ? verdict::yes : verdict::no;
-        if (!looks || !parts_.raise_stores) return;
-        for (auto const k : keys) at.keys[k].counter = std::max(at.keys[k].counter, m.number);
+        auto const ours = is_owner(i, m.tenure, true);
+        m.said = ours ? verdict::yes : verdict::no;
+        if (!ours || !parts_.raise_stores) return;
+        for (auto const k : keys) {
+            auto& counter = at.keys[k].counter;
+            if (counter >= m.number) m.said = verdict::rival;
+            counter = std::max(counter, m.number);
+        }
     }
     bool release(unsigned p, unsigned i, message& m) {
         m.said = verdict::yes;

@@ -37,8 +37,6 @@ struct set_parts {
     bool releases_own = true;
     bool extends_all_or_none = true;
     bool raise_stores = true;
-    bool raise_looks_at_all = true; ///< and not at the first key alone
-    bool raise_needs_all = true;    ///< and not any key
     bool counts_for_the_set = true; ///< and not a number for each key
     // Driver
     bool byte_order = true;

@@ -43,7 +43,7 @@ protected:
         its.adopts = a.adopts;
         its.adopted = a.adopts ? a.adopted : nobody;
         if (a.set && parts_.tells_parts) its.machine.of_several_keys();
-        if (a.fenced) its.machine.number_from(hint());
+        if (a.fenced) its.machine.number_from({.hint = hint()});
         for (auto const k : a.keys) its.floors.push_back(greatest_[k]);
         return t;
     }
@@ -53,7 +53,7 @@ protected:
         m.op = op;
         m.round = round;
         m.adopts = its.adopts && op == command::acquire;
-        if (its.machine.fenced()) m.number = its.machine.asks_for(op);
+        if (its.machine.fenced()) m.number = its.machine.numbering().for_command(op);
         auto const* const turn = its.set && its.q != nullptr && !its.over && its.q->machine
                                      ? its.q->turn_of_front()
                                      : nullptr;

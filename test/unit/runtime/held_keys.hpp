@@ -126,7 +126,8 @@ public:
         return n;
     }
 
-    runtime::acquirer room{shared, tenures, *this, std::chrono::milliseconds(100)};
+    runtime::acquirer room{shared, tenures, *this, std::chrono::milliseconds(100),
+                           std::chrono::hours(1)};
     runtime::lease_keeper keeper{shared, tenures, room, std::chrono::hours(1)};
     runtime::surveyor questions{shared, room};
     runtime::key_watcher watcher{shared, questions};

@@ -17,6 +17,7 @@ namespace holdfast::redis {
 namespace {
 
 using protocol::command;
+using protocol::counting;
 using protocol::verdict;
 
 constexpr std::array scripts{release_script, extend_script, fenced_acquire_script, raise_script};
@@ -32,14 +33,26 @@ std::string_view fence_key(std::string_view key, wording w) {
     return name;
 }
 
+/// GT and XX never lower the counter: https://redis.io/docs/latest/commands/zadd/
+void encode_count(codec::request& request, wording w, command_args const& a) {
+    auto const counter = fence_key(a.key, w);
+    if (w.counting == counting::known) {
+        request.push("ZADD", counter, "XX", "GT", "CH", a.number, "n");
+    } else {
+        request.push("ZADD", counter, "GT", "CH", a.number, "n");
+        request.push("PEXPIRE", counter, a.fence_ttl.count());
+    }
+}
+
 void encode_acquire(codec::request& request, wording w, command_args const& a) {
     static script const fenced_acquire(fenced_acquire_script);
-    if (a.fenced()) {
+    if (a.fenced() && w.counting == counting::by_script) {
         fenced_acquire.encode(request, w, 2, a.key, fence_key(a.key, w), a.token.view(),
                               a.ttl.count(), a.number, a.fence_ttl.count());
-    } else {
-        request.push("SET", a.key, a.token.view(), "NX", "PX", a.ttl.count());
+        return;
     }
+    request.push("SET", a.key, a.token.view(), "NX", "PX", a.ttl.count());
+    if (a.fenced()) encode_count(request, w, a);
 }
 
 // CLIENT CACHING applies to the next command only, so PTTL must follow it at once.
@@ -77,16 +90,18 @@ void encode_inspect(codec::request& request, command_args const& a) {
     request.push("GETRANGE", a.key, 0, token::max_size);
 }
 
-std::uint8_t replies(command c, bool tracked) {
+std::uint8_t replies(command c, wording w) {
     switch (c) {
+    case command::acquire:
+        return w.counting == counting::by_script ? 1 : w.counting == counting::known ? 2 : 3;
     case command::survey:
         return replies_to_survey;
     case command::contend:
-        return tracked ? 3 : 2;
+        return w.tracked ? 3 : 2;
     case command::inspect:
         return 3;
     case command::track:
-        return tracked ? 2 : 1;
+        return w.tracked ? 2 : 1;
     default:
         return 1;
     }
@@ -126,6 +141,11 @@ bool is_acquire(command c) {
     return c == command::acquire || c == command::contend || c == command::heal;
 }
 
+/// Whether a script acquires and counts.
+bool is_counted(sent_command const& c) {
+    return c.fenced && is_acquire(c.command) && c.words.counting == counting::by_script;
+}
+
 bool is_native(sent_command const& c) {
     return c.command == command::release && c.words.dialect != dialect::scripts;
 }
@@ -135,11 +155,12 @@ bool is_native(sent_command const& c) {
 std::string_view name_of(sent_command const& c) {
     auto const whole = c.words.whole_script;
     if (is_acquire(c.command)) {
-        if (!c.fenced) return "SET";
-        return whole ? "EVAL (SET, GET, DEL)" : "EVALSHA (SET, GET, DEL)";
+        if (!is_counted(c)) return "SET";
+        return whole ? "EVAL (SET, ZSCORE, ZADD, PEXPIRE, DEL)"
+                     : "EVALSHA (SET, ZSCORE, ZADD, PEXPIRE, DEL)";
     }
     if (c.command == command::raise)
-        return whole ? "EVAL (GET, SET, PEXPIRE)" : "EVALSHA (GET, SET, PEXPIRE)";
+        return whole ? "EVAL (GET, ZSCORE, ZADD, PEXPIRE)" : "EVALSHA (GET, ZSCORE, ZADD, PEXPIRE)";
     if (c.command == command::extend)
         return whole ? "EVAL (GET, PEXPIRE)" : "EVALSHA (GET, PEXPIRE)";
     if (!is_native(c)) return whole ? "EVAL (GET, DEL)" : "EVALSHA (GET, DEL)";
@@ -164,12 +185,12 @@ bool refuses_native(sent_command const& c, std::string_view error) {
 }
 
 void read_refusal(partial_answer& p, sent_command const& c, element const& e) {
-    auto const numbered = c.fenced && is_acquire(c.command);
-    // A script may have written the key before it failed. A command that is refused as a whole has
-    // not.
-    auto const began = numbered && !e.value.starts_with("NOPERM");
+    auto const numbered = is_counted(c);
+    // A script may have written the key before it failed, and native commands before the script. A
+    // command that is refused as a whole has not.
+    auto const began = numbered && (c.words.recounts || !e.value.starts_with("NOPERM"));
     read_error(p, c, e, began ? verdict::unknown : verdict::refused, name_of(c));
-    auto const plain = is_acquire(c.command) && !c.fenced;
+    auto const plain = is_acquire(c.command) && !numbered;
     if (plain && (is_unknown_command(e.value) || e.value.starts_with("ERR syntax error"))) {
         // Nothing can be locked there.
         p.message = "SET NX PX is refused: " + presentable(e.value, c);
@@ -189,7 +210,7 @@ void read_refusal(partial_answer& p, sent_command const& c, element const& e) {
 // The reply to a command that changes the key.
 void read_change(partial_answer& p, sent_command const& c, element const& e) {
     if (c.command == command::extend && read_tombstones(p, c, e)) return;
-    auto const numbered = c.fenced && is_acquire(c.command);
+    auto const numbered = is_counted(c);
     auto done = truth_of(e);
     if (numbered && done != false) {
         auto const number = e.type == reply_type::number ? number_of(e.value) : 0;
@@ -197,6 +218,11 @@ void read_change(partial_answer& p, sent_command const& c, element const& e) {
             number > 0 && protocol::is_fence_count(static_cast<std::uint64_t>(number));
         done = valid ? std::optional(true) : std::nullopt;
         if (valid) p.answer.number = static_cast<std::uint64_t>(number);
+    }
+    // Somebody else has counted to our number, or above it.
+    if (c.command == command::raise && e.type == reply_type::number && e.value == "-1") {
+        p.answer.verdict = verdict::rival;
+        return;
     }
     if (done) {
         p.answer.verdict = *done ? verdict::yes : verdict::no;
@@ -213,13 +239,38 @@ void read_change(partial_answer& p, sent_command const& c, element const& e) {
     read_refusal(p, c, e);
 }
 
+// The replies to ZADD and PEXPIRE. They concern no tenure that has not got the key.
+void read_count(partial_answer& p, sent_command const& c, element const& e) {
+    if (p.answer.verdict != verdict::yes || p.again != rewording::none) return;
+    if (e.type == reply_type::number) {
+        if (e.value == "1") {
+            p.answer.number = c.number;
+        } else {
+            p.again = rewording::script_count;
+        }
+        return;
+    }
+    if (!is_error(e.type)) return read_nonsense(p);
+    switch (classify(e.value)) {
+    case errc::rejected:
+    case errc::access_denied:
+        p.again = is_passing(e.value) ? rewording::script_count : rewording::script_counts;
+        break;
+    case errc::wrong_type:
+        p.again = rewording::script_count;
+        break;
+    default:
+        read_error(p, c, e, verdict::unknown, "ZADD, PEXPIRE");
+    }
+}
+
 void read_caching(partial_answer& p, sent_command const& c, element const& e) {
     p.tracked = !is_error(e.type);
     if (!p.tracked) read_lack(p, c, e, "CLIENT CACHING", degradation::no_push);
 }
 
 void read_contend(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    if (left + 1U == replies(c.command, c.words.tracked)) return read_change(p, c, e);
+    if (left + 1U == replies(c.command, c.words)) return read_change(p, c, e);
     if (left != 0) return read_caching(p, c, e);
     read_ttl(p, e);
     if (is_error(e.type)) read_lack(p, c, e, "PTTL", degradation::no_expiry_times);
@@ -277,6 +328,9 @@ void read(partial_answer& p, sent_command const& c, unsigned left, element const
         return read_track(p, c, left, e);
     case command::contend:
         return read_contend(p, c, left, e);
+    case command::acquire:
+        return left + 1U == replies(c.command, c.words) ? read_change(p, c, e)
+                                                        : read_count(p, c, e);
     default:
         return read_change(p, c, e);
     }
@@ -284,8 +338,11 @@ void read(partial_answer& p, sent_command const& c, unsigned left, element const
 
 } // namespace
 
-constinit lock_kind const exclusive_key{
-    .scripts = scripts, .replies = replies, .encode = encode, .read = read};
+constinit lock_kind const exclusive_key{.scripts = scripts,
+                                        .replies = replies,
+                                        .encode = encode,
+                                        .read = read,
+                                        .counts_natively = true};
 
 void name_fence_key(std::string& name, std::string_view key) {
     // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ ("Hash tags")

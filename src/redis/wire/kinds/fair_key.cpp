@@ -86,9 +86,9 @@ void encode(codec::request& request, command c, wording w, command_args const& a
     }
 }
 
-std::uint8_t replies(command c, bool tracked) {
-    if (c == command::contend) return tracked ? 3 : 1;
-    return exclusive_key.replies(c, tracked);
+std::uint8_t replies(command c, wording w) {
+    if (c == command::contend) return w.tracked ? 3 : 1;
+    return exclusive_key.replies(c, w);
 }
 
 //
@@ -100,16 +100,14 @@ constexpr auto longest_reservation =
 static_assert(longest_reservation < protocol::waiting_rules::stays_in_line);
 
 /// The command in messages, with those within the script.
-std::string_view name_of(sent_command const& c) {
-    auto const whole = c.words.whole_script;
-    if (c.command == command::release) {
-        return whole ? "EVAL (GET, DEL, SET, LPOP, LREM)" : "EVALSHA (GET, DEL, SET, LPOP, LREM)";
-    }
-    if (c.command == command::acquire)
-        return whole ? "EVAL (GET, DEL, SET, LINDEX, LREM)"
-                     : "EVALSHA (GET, DEL, SET, LINDEX, LREM)";
-    return whole ? "EVAL (GET, DEL, SET, LPOP, LPOS, LPUSH, RPUSH, PEXPIRE, PTTL)"
-                 : "EVALSHA (GET, DEL, SET, LPOP, LPOS, LPUSH, RPUSH, PEXPIRE, PTTL)";
+std::string name_of(sent_command const& c) {
+    auto const* within = "LPOP, LPOS, LPUSH, RPUSH, PEXPIRE, PTTL";
+    if (c.command == command::release) within = "LPOP, LREM";
+    if (c.command == command::acquire) within = "LINDEX, LREM";
+    auto const counts = c.fenced && c.command != command::release;
+    return std::string(c.words.whole_script ? "EVAL (GET, DEL, SET, "
+                                            : "EVALSHA (GET, DEL, SET, ") +
+           within + (counts ? ", ZSCORE, ZADD, PEXPIRE)" : ")");
 }
 
 // A script may have written the key before it failed. A script that is refused as a whole has not.
@@ -142,7 +140,7 @@ void read_script(partial_answer& p, sent_command const& c, element const& e) {
 }
 
 void read_contend(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    if (left + 1U == replies(c.command, c.words.tracked)) {
+    if (left + 1U == replies(c.command, c.words)) {
         auto const number = e.type == reply_type::number ? number_of(e.value) : 0;
         if (number > -2) return read_script(p, c, e);
         p.answer.verdict = verdict::no;

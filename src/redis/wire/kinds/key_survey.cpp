@@ -330,7 +330,7 @@ void encode_survey(codec::request& request, wording w, command_args const& a) {
     request.push("PTTL", a.key);
     request.push("TYPE", a.key);
     request.push("GETRANGE", a.key, 0, token::max_size);
-    request.push("GET", fence);
+    request.push("ZSCORE", fence, "n");
     request.push("TIME");
     request.push("ZCARD", beside.readers);
     request.push("ZRANGE", beside.readers, -static_cast<int>(most_readers), -1, "WITHSCORES");

@@ -42,35 +42,41 @@ inline constexpr std::string_view extend_script =
 /// SET NX PX. Returns null if another holder has the key. A grant returns the next number of the
 /// key's tenures: one more than the counter, or the hint (ARGV[3]) if that is greater. A hint that
 /// is more than a minute ahead of the counter counts only if it is at most a minute ahead of the
-/// server's clock. Otherwise one wrong clock could use up the numbers of years.
+/// server's clock. Otherwise one wrong clock could use up the numbers of years. The counter is the
+/// score of the member `n` of a sorted set: native commands lift that, and never lower it. A key
+/// that is ours already is counted for as well, because a native count may have failed. PEXPIRE
+/// comes first: if the server refuses it, there is no counter without a ttl.
 inline constexpr std::string_view fenced_acquire_script =
     "local call=redis.call "
-    "if not call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) then return false end "
-    "local c=redis.pcall('get',KEYS[2]) "
-    "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then call('del',KEYS[1]) "
-    "return c end "
+    "local new=call('set',KEYS[1],ARGV[1],'nx','px',ARGV[2]) "
+    "if not new and redis.pcall('get',KEYS[1])~=ARGV[1] then return false end "
+    "local c=redis.pcall('zscore',KEYS[2],'n') "
+    "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then "
+    "if new then call('del',KEYS[1]) end return c end "
     "local n=c==false and 0 or tonumber(c) "
     "if n and n>=0 and n%1==0 and n<90071992547408 then "
     "n=n+1 local h=tonumber(ARGV[3]) "
-    "if h>n and (h<n+600000 or h<=((redis.pcall('time')[1] or 0)+61)*10000) then "
-    "call('set',KEYS[2],ARGV[3],'px',ARGV[4]) return h end "
-    "call('set',KEYS[2],string.format('%.0f',n),'px',ARGV[4]) return n end "
-    "call('del',KEYS[1]) "
+    "if h>n and (h<n+600000 or h<=((redis.pcall('time')[1] or 0)+61)*10000) then n=h end "
+    "local old=call('pexpire',KEYS[2],ARGV[4]) call('zadd',KEYS[2],n,'n') "
+    "if old==0 then call('pexpire',KEYS[2],ARGV[4]) end return n end "
+    "if new then call('del',KEYS[1]) end "
     "return redis.error_reply('FENCE no fence can follow where the counter is no number below "
     "2^53/100: "
     "'..KEYS[2])";
 
-/// If the key is still ours, lifts the counter to at least our number, and renews the ttl of the
-/// counter. As extend_script, it never shortens the life of the counter.
+/// If the key is still ours, lifts the counter to our number, and renews the ttl of the counter. As
+/// extend_script, it never shortens the life of the counter. Returns -1 if the counter has our
+/// number or a greater one already: somebody else may have counted to it.
 inline constexpr std::string_view raise_start =
     "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end ";
-inline constexpr std::string_view raise_end =
-    "local n=tonumber(redis.call('get',KEYS[2]) or 0) "
+inline constexpr std::string_view raise_counter =
+    "local r,n=-1,tonumber(redis.call('zscore',KEYS[2],'n') or 0) "
     "local l=redis.pcall('pttl',KEYS[2]) "
     "if type(l)~='number' or l<tonumber(ARGV[3]) then l=ARGV[3] end "
-    "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',KEYS[2],ARGV[2],'px',l) "
-    "else redis.call('pexpire',KEYS[2],l) end return 1";
-inline constexpr auto raise_script = joined<raise_start, raise_end>::text;
+    "if not n or n<tonumber(ARGV[2]) then redis.call('zadd',KEYS[2],ARGV[2],'n') r=1 end "
+    "redis.call('pexpire',KEYS[2],l) ";
+inline constexpr std::string_view raise_end = "return r";
+inline constexpr auto raise_script = joined<raise_start, raise_counter, raise_end>::text;
 
 //
 // Fair locks. The list is the last of the keys.
@@ -173,15 +179,14 @@ inline constexpr std::string_view look =
 /// The number for the set, as fenced_acquire_script makes it: one more than the largest counter, or
 /// the hint.
 inline constexpr std::string_view count =
-    "local n=0 for i=1,k do local c=redis.pcall('get',KEYS[k+i]) "
+    "local n=0 for i=1,k do local c=redis.pcall('zscore',KEYS[k+i],'n') "
     "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then return c end "
     "c=c==false and 0 or tonumber(c) "
     "if not (c and c>=0 and c%1==0 and c<90071992547408) then "
     "return redis.error_reply('FENCE no fence can follow where the counter is no number below "
     "2^53/100: '..KEYS[k+i]) end if c>n then n=c end end "
-    "n=n+1 local h,s=tonumber(ARGV[3]),string.format('%.0f',n) "
-    "if h>n and (h<n+600000 or h<=((redis.pcall('time')[1] or 0)+61)*10000) then n,s=h,ARGV[3] "
-    "end ";
+    "n=n+1 local h=tonumber(ARGV[3]) "
+    "if h>n and (h<n+600000 or h<=((redis.pcall('time')[1] or 0)+61)*10000) then n=h end ";
 
 /// Takes the keys. If the server refuses one of the commands, the keys that were taken are freed.
 /// A key that was ours already stays, and its life does not become shorter: the command may be
@@ -197,7 +202,9 @@ inline constexpr std::string_view take =
 
 inline constexpr std::string_view plain_end = "return 1";
 inline constexpr std::string_view fenced_end =
-    "for i=1,k do local e=try('set',KEYS[k+i],s,'px',ARGV[4]) if e then return e end end return n";
+    "for i=1,k do local c=KEYS[k+i] "
+    "local e=try('pexpire',c,ARGV[4]) or try('zadd',c,n,'n') or try('pexpire',c,ARGV[4]) "
+    "if e then return e end end return n";
 
 /// The script goes on only if all keys are ours.
 inline constexpr std::string_view compare =
@@ -213,11 +220,12 @@ inline constexpr std::string_view extend = "for i=1,k do local l=redis.pcall('pt
                                            "redis.call('pexpire',KEYS[i],ARGV[2]) end end "
                                            "return 1";
 inline constexpr std::string_view raise =
-    "for i=1,k do local c=KEYS[k+i] local n=tonumber(redis.call('get',c) or 0) "
-    "local l=redis.pcall('pttl',c) "
+    "local r,low=1,{} for i=1,k do local n=tonumber(redis.call('zscore',KEYS[k+i],'n') or 0) "
+    "low[i]=not n or n<tonumber(ARGV[2]) if not low[i] then r=0 end end "
+    "for i=1,k do local c=KEYS[k+i] local l=redis.pcall('pttl',c) "
     "if type(l)~='number' or l<tonumber(ARGV[3]) then l=ARGV[3] end "
-    "if not n or not (n>=tonumber(ARGV[2])) then redis.call('set',c,ARGV[2],'px',l) "
-    "else redis.call('pexpire',c,l) end end return 1";
+    "if low[i] then redis.call('zadd',c,ARGV[2],'n') end "
+    "redis.call('pexpire',c,l) end return r";
 
 } // namespace set_parts
 
@@ -225,7 +233,8 @@ inline constexpr std::string_view raise =
 inline constexpr auto set_acquire_script =
     joined<set_parts::plain_start, set_parts::look, set_parts::refuse, set_parts::look_end,
            set_parts::take, set_parts::plain_end>::text;
-/// Returns the number of the tenure instead of 1. All counters get it.
+/// Returns the number of the tenure instead of 1. All counters get it. A raise returns 0 if one of
+/// them has it already, or a greater one.
 inline constexpr auto set_fenced_acquire_script =
     joined<set_parts::fenced_start, set_parts::look, set_parts::refuse, set_parts::look_end,
            set_parts::count, set_parts::take, set_parts::fenced_end>::text;

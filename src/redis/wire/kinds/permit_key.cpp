@@ -98,9 +98,9 @@ void encode(codec::request& request, command c, wording w, command_args const& a
     }
 }
 
-std::uint8_t replies(command c, bool tracked) {
-    if (may_be_tracked(c)) return tracked ? 2 : 1;
-    return c == command::inspect ? 1 : exclusive_key.replies(c, tracked);
+std::uint8_t replies(command c, wording w) {
+    if (may_be_tracked(c)) return w.tracked ? 2 : 1;
+    return c == command::inspect ? 1 : exclusive_key.replies(c, w);
 }
 
 //

@@ -110,9 +110,9 @@ void encode_write(codec::request& request, command c, wording w, command_args co
     }
 }
 
-std::uint8_t replies(command c, bool tracked) {
-    if (c == command::contend) return tracked ? 2 : 1;
-    return exclusive_key.replies(c, tracked);
+std::uint8_t replies(command c, wording w) {
+    if (c == command::contend) return w.tracked ? 2 : 1;
+    return exclusive_key.replies(c, w);
 }
 
 //
@@ -126,10 +126,11 @@ bool is_acquire(command c) {
 /// The command in messages, with those within the script.
 std::string name_of(sent_command const& c) {
     auto const reads = &c.kind == &read_key;
-    auto const* within = reads ? "GET, ZCARD, TIME, PTTL, ZSCORE, ZADD, PEXPIRE, SET, DEL"
-                               : "GET, ZRANGE, TIME, PTTL, DEL, SET";
+    auto const* within = reads      ? "GET, ZCARD, TIME, PTTL, ZSCORE, ZADD, PEXPIRE, SET, DEL"
+                         : c.fenced ? "GET, ZRANGE, TIME, PTTL, DEL, SET, ZSCORE, ZADD, PEXPIRE"
+                                    : "GET, ZRANGE, TIME, PTTL, DEL, SET";
     if (c.command == command::extend) within = "GET, TIME, PTTL, ZSCORE, ZADD, PEXPIRE, SET";
-    if (c.command == command::raise) within = "GET, TIME, ZSCORE, SET, PEXPIRE";
+    if (c.command == command::raise) within = "GET, TIME, ZSCORE, ZADD, PEXPIRE";
     if (c.command == command::release)
         within = reads ? "GET, ZSCORE, TIME, ZCARD, ZRANGE, ZREM, DEL, PTTL, PEXPIRE"
                        : "GET, DEL, SET, PTTL, PEXPIRE";

@@ -82,14 +82,15 @@ inline constexpr std::string_view clear = "if v~=mark and n>0 then call('del',R)
 /// `f` is the counter, or the hint under the rule of fenced_acquire_script. A reader adds nothing
 /// to the counter. But the next writer must have a larger number, so it counts from 1.
 inline constexpr std::string_view count =
-    "local c=try('get',KEYS[2]) "
+    "local c=try('zscore',KEYS[2],'n') "
     "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then return c end "
     "c=c==false and 0 or tonumber(c) "
     "if not (c and c>=0 and c%1==0 and c<90071992547408) then return redis.error_reply("
     "'FENCE no fence can follow where the counter is no number below 2^53/100: '..KEYS[2]) end "
-    "local f,s,h=math.max(c,1),'1',tonumber(ARGV[3]) "
-    "if h>f and (h<f+600000 or h<=(t[1]+61)*10000) then f,s=h,ARGV[3] end "
-    "if f~=c then call('set',KEYS[2],s,'px',ARGV[4]) end ";
+    "local f,h=math.max(c,1),tonumber(ARGV[3]) "
+    "if h>f and (h<f+600000 or h<=(t[1]+61)*10000) then f=h end "
+    "if f~=c then call('pexpire',KEYS[2],ARGV[4]) call('zadd',KEYS[2],f,'n') "
+    "call('pexpire',KEYS[2],ARGV[4]) end ";
 
 /// Adds our token to the readers, or moves its time. The key lives for longer than each of them,
 /// and is written at most once in half a ttl: each write wakes the writers that wait. A writer's
@@ -111,6 +112,8 @@ inline constexpr std::string_view fenced_read_end = "return f";
 inline constexpr std::string_view compare =
     "if v~=ARGV[1] then local s=v==mark and call('zscore',R,ARGV[1]) "
     "if not s or tonumber(s)<=now then return 0 end end ";
+/// Readers share a number, so another may have raised the counter to ours.
+inline constexpr std::string_view raise_end = "return 1";
 /// The same for an extension, which shows the tombstones: one of them may be ours.
 inline constexpr std::string_view compare_to_extend =
     "if v~=ARGV[1] then local s=v==mark and call('zscore',R,ARGV[1]) "
@@ -193,7 +196,7 @@ inline constexpr auto read_extend_script =
            read_write_parts::plain_read_end>::text;
 inline constexpr auto read_raise_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::clock,
-           read_write_parts::compare, raise_end>::text;
+           read_write_parts::compare, raise_counter, read_write_parts::raise_end>::text;
 inline constexpr auto read_release_script =
     joined<read_write_parts::start, read_write_parts::look, read_write_parts::read_release_begin,
            read_write_parts::open_turn, read_write_parts::read_release_end, read_write_parts::clock,

@@ -45,7 +45,7 @@ void encode_revoke(codec::request& request, command, wording w, command_args con
     }
 }
 
-std::uint8_t replies_to_revoke(command, bool) {
+std::uint8_t replies_to_revoke(command, wording) {
     return 1;
 }
 

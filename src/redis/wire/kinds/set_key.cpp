@@ -106,8 +106,8 @@ void encode(codec::request& request, command c, wording w, command_args const& a
     assert(false);
 }
 
-std::uint8_t replies(command c, bool tracked) {
-    return c == command::inspect ? 1 : exclusive_key.replies(c, tracked);
+std::uint8_t replies(command c, wording w) {
+    return c == command::inspect ? 1 : exclusive_key.replies(c, w);
 }
 
 //
@@ -121,9 +121,10 @@ bool is_acquire(command c) {
 /// The command in messages, with those within the script.
 std::string name_of(sent_command const& c) {
     auto const* within = "GET, DEL";
-    if (is_acquire(c.command)) within = "GET, SET, PEXPIRE, DEL";
+    if (is_acquire(c.command))
+        within = c.fenced ? "GET, SET, PEXPIRE, DEL, ZSCORE, ZADD" : "GET, SET, PEXPIRE, DEL";
     if (c.command == command::extend) within = "GET, PEXPIRE";
-    if (c.command == command::raise) within = "GET, SET, PEXPIRE";
+    if (c.command == command::raise) within = "GET, ZSCORE, ZADD, PEXPIRE";
     if (c.command == command::inspect) within = "GET";
     return std::string(c.words.whole_script ? "EVAL (" : "EVALSHA (") + within + ')';
 }
@@ -159,6 +160,8 @@ void read_change(partial_answer& p, sent_command const& c, element const& e) {
         p.answer.verdict = verdict::yes;
     } else if (c.command == command::release && truth_of(e) == false) {
         p.answer.verdict = verdict::no;
+    } else if (c.command == command::raise && e.type == reply_type::number && e.value == "0") {
+        p.answer.verdict = verdict::rival;
     } else if (c.command != command::release && key_at(c, -number)) {
         p.answer.verdict = verdict::no;
         p.answer.obstacle = static_cast<std::uint8_t>(-number);
@@ -240,7 +243,7 @@ void read_inspection(partial_answer& p, sent_command const& c, element const& e)
 void read(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
     if (c.command == command::inspect) return read_inspection(p, c, e);
     if (e.depth > 0) return; // the other replies have no parts
-    if (c.command != command::track && left + 1U == replies(c.command, c.words.tracked))
+    if (c.command != command::track && left + 1U == replies(c.command, c.words))
         return read_change(p, c, e);
     exclusive_key.read(p, c, left, e);
 }

@@ -38,7 +38,7 @@ std::string raised(machine& m, unsigned instance, verdict v = yes, protocol::dur
 /// A machine that has asked `n` instances for a number.
 machine asked(unsigned n) {
     machine m(n, ttl, true);
-    m.number_from(hint);
+    m.number_from({.hint = hint});
     BOOST_TEST(text(m.acquire(at(0s), instance_set::first(n))) ==
                "acquire " + text(instance_set::first(n)));
     return m;
@@ -123,23 +123,23 @@ BOOST_AUTO_TEST_CASE(a_tenure_without_a_fence_takes_no_numbers) {
 BOOST_AUTO_TEST_CASE(the_first_are_asked_for_the_hint) {
     auto const m = asked(3);
     BOOST_TEST(m.fenced());
-    BOOST_TEST(m.asks_for(command::acquire) == hint);
-    BOOST_TEST(m.asks_for(command::contend) == hint);
+    BOOST_TEST(m.numbering().for_command(command::acquire) == hint);
+    BOOST_TEST(m.numbering().for_command(command::contend) == hint);
 }
 
 // Otherwise an instance that has forgotten its counter would give the arbiter's number, which may
 // be too small.
 BOOST_AUTO_TEST_CASE(a_hint_that_the_arbiter_did_not_believe_is_given_to_the_others) {
     machine m(3, ttl, true);
-    m.number_from(hint);
+    m.number_from({.hint = hint});
     m.contend(at(0s), 1);
     m.answer(command::contend, 0, 1, yes, at(1s), 5);
     m.ask_rest(at(1s), instance_set::first(3));
     BOOST_TEST(m.number() == 5U);
-    BOOST_TEST(m.asks_for(command::acquire) == hint);
-    BOOST_TEST(m.asks_for(command::heal) == hint);
+    BOOST_TEST(m.numbering().for_command(command::acquire) == hint);
+    BOOST_TEST(m.numbering().for_command(command::heal) == hint);
     BOOST_TEST(granted(m, 0, hint) == "raise 1");
-    BOOST_TEST(m.asks_for(command::raise) == hint);
+    BOOST_TEST(m.numbering().for_command(command::raise) == hint);
 }
 
 BOOST_AUTO_TEST_CASE(a_quorum_that_gives_one_number_wins_at_once) {
@@ -225,6 +225,27 @@ BOOST_AUTO_TEST_CASE(a_late_grant_of_a_greater_number_raises_all_others_anew) {
     BOOST_TEST(m.round_number() == 2U);
     BOOST_TEST(raised(m, 1) == "won");
     BOOST_TEST(m.number() == 9U);
+}
+
+BOOST_AUTO_TEST_CASE(an_instance_where_another_has_counted_to_the_number_counts_as_the_others) {
+    auto m = raising();
+    BOOST_TEST(raised(m, 0, verdict::rival) == "nothing");
+    BOOST_TEST(granted(m, 2, 8) == "won"); // 1 and 2 gave the number themselves
+    // The key may still be there.
+    BOOST_TEST(m.maybe_held().contains(0));
+    auto alone = raising();
+    BOOST_TEST(not_granted(alone, 2, no) == "nothing");
+    BOOST_TEST(raised(alone, 0, verdict::rival) == "release 01 contended");
+}
+
+BOOST_AUTO_TEST_CASE(how_an_instance_is_to_count_concerns_an_acquire_alone) {
+    machine m(3, ttl, true);
+    m.number_from({.hint = 5, .how = protocol::counting::known});
+    BOOST_TEST((m.numbering().counting_for(command::acquire) == protocol::counting::known));
+    for (auto const c : {command::contend, command::heal, command::raise, command::extend})
+        BOOST_TEST((m.numbering().counting_for(c) == protocol::counting::by_script));
+    BOOST_TEST((m.numbering().plan().hint == 5U));
+    BOOST_TEST((m.numbering().plan().how == protocol::counting::known));
 }
 
 BOOST_AUTO_TEST_CASE(a_yes_to_an_earlier_raise_does_not_count) {
@@ -327,7 +348,7 @@ BOOST_AUTO_TEST_CASE(who_could_not_be_raised_does_not_count_when_he_says_yes_lat
 
 BOOST_AUTO_TEST_CASE(who_was_not_asked_cannot_be_raised) {
     machine m(3, ttl, true);
-    m.number_from(hint);
+    m.number_from({.hint = hint});
     auto pair = instance_set::first(2);
     BOOST_TEST(text(m.acquire(at(0s), pair)) == "acquire 01");
     granted(m, 0, 5);
@@ -379,9 +400,9 @@ BOOST_AUTO_TEST_CASE(of_four_three_must_hold_the_number) {
 
 BOOST_AUTO_TEST_CASE(the_others_are_asked_for_the_arbiters_number) {
     machine m(3, ttl, true);
-    m.number_from(hint);
+    m.number_from({.hint = hint});
     BOOST_TEST(text(m.contend(at(0s), 1)) == "contend 1");
-    BOOST_TEST(m.asks_for(command::contend) == hint);
+    BOOST_TEST(m.numbering().for_command(command::contend) == hint);
     BOOST_TEST(text(m.answer(command::contend, 0, 1, yes, at(1s), hint + 3)) == "arbiter_won");
     BOOST_TEST(m.number() == hint + 3); // later commands carry this number
     BOOST_TEST(text(m.ask_rest(at(1s), instance_set::first(3))) == "acquire 02");
@@ -390,7 +411,7 @@ BOOST_AUTO_TEST_CASE(the_others_are_asked_for_the_arbiters_number) {
 
 BOOST_AUTO_TEST_CASE(an_arbiter_that_is_behind_is_raised) {
     machine m(3, ttl, true);
-    m.number_from(hint);
+    m.number_from({.hint = hint});
     m.contend(at(0s), 1);
     m.answer(command::contend, 0, 1, yes, at(1s), 5);
     m.ask_rest(at(1s), instance_set::first(3));
@@ -401,7 +422,7 @@ BOOST_AUTO_TEST_CASE(an_arbiter_that_is_behind_is_raised) {
 
 BOOST_AUTO_TEST_CASE(an_arbiter_that_is_alone_wins_with_its_number) {
     machine m(1, ttl, true);
-    m.number_from(hint);
+    m.number_from({.hint = hint});
     m.contend(at(0s), 0);
     BOOST_TEST(text(m.answer(command::contend, 0, 0, yes, at(1s), 5)) == "arbiter_won");
     BOOST_TEST(text(m.ask_rest(at(1s), instance_set::first(1))) == "won");

@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(an_arbiter_without_which_there_is_no_quorum_is_waited_for) 
 }
 
 BOOST_AUTO_TEST_CASE(a_raise_that_only_a_late_instance_can_save_is_given_up) {
-    m.number_from(1);
+    m.number_from({.hint = 1});
     m.acquire(at(0ms), of("01234"));
     say(command::acquire, "01", verdict::yes, 1ms, 7);
     say(command::acquire, "23", verdict::no);

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(the_others_search_from_the_slot_of_the_arbiter) {
 
 BOOST_AUTO_TEST_CASE(instances_with_another_slot_do_not_hold_the_number) {
     machine m(3, ttl, true);
-    m.number_from(0);
+    m.number_from({.hint = 0});
     m.acquire(at(0s), of("012"));
     BOOST_TEST(gives(m, 0, 5, 40) == "nothing");
     BOOST_TEST(gives(m, 1, 6, 40) == "nothing");
@@ -199,20 +199,20 @@ BOOST_AUTO_TEST_CASE(instances_with_another_slot_do_not_hold_the_number) {
 
 BOOST_AUTO_TEST_CASE(the_number_is_no_less_than_the_counters_of_the_slot_that_is_won) {
     machine m(3, ttl, true);
-    m.number_from(0);
+    m.number_from({.hint = 0});
     m.acquire(at(0s), of("012"));
     gives(m, 0, 5, 10);
     gives(m, 1, 6, 50);
     BOOST_TEST(gives(m, 2, 6, 20) == "raise 12");
     BOOST_TEST(m.number() == 50U);
-    BOOST_TEST(m.asks_for(command::raise) == 50U);
+    BOOST_TEST(m.numbering().for_command(command::raise) == 50U);
     BOOST_TEST(answer(m, command::raise, 1, yes) == "nothing");
     BOOST_TEST(answer(m, command::raise, 2, yes) == "heal 0 won");
 }
 
 BOOST_AUTO_TEST_CASE(a_raise_that_finds_another_slot_counts_no_more) {
     machine m(3, ttl, true);
-    m.number_from(0);
+    m.number_from({.hint = 0});
     m.acquire(at(0s), of("012"));
     gives(m, 0, 5, 10);
     BOOST_TEST(gives(m, 1, 5, 20) == "raise 0");

@@ -301,6 +301,20 @@ BOOST_AUTO_TEST_CASE(the_nodes_agree_on_one_number) {
     BOOST_TEST(words.at(words.size() - 2) == "9");
 }
 
+BOOST_AUTO_TEST_CASE(a_raise_that_lifts_nothing_at_one_node_has_not_succeeded) {
+    for (auto const at : {first, second}) {
+        wide l;
+        l.fenced = true;
+        recording_world r;
+        r.answers = [&](run const& one) -> std::optional<std::string> {
+            if (one.name == "raise") return resp::integer(one.port == at ? 0 : 1);
+            return std::nullopt;
+        };
+        r.w.submit(command::raise, l);
+        BOOST_TEST((r.told(l).said.verdict == verdict::rival));
+    }
+}
+
 // As for a lock with a fence: the keys of one slot are at two nodes.
 BOOST_AUTO_TEST_CASE(keys_of_a_slot_that_migrates_are_told) {
     wide l;

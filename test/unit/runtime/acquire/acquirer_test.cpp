@@ -56,7 +56,7 @@ public:
         return static_cast<errc>(c.result->code().value());
     }
 
-    acquirer room{shared, tenures, *this, 100ms};
+    acquirer room{shared, tenures, *this, 100ms, 24h};
     std::vector<operation*> winners;
 
 private:

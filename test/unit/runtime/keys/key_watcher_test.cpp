@@ -75,7 +75,7 @@ public:
         return c.report;
     }
 
-    acquirer room{shared, tenures, *this, 100ms};
+    acquirer room{shared, tenures, *this, 100ms, 24h};
     surveyor questions{shared, room};
     key_watcher watcher{shared, questions};
 

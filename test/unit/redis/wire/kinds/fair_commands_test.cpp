@@ -109,8 +109,8 @@ BOOST_AUTO_TEST_CASE(a_contender_joins_the_line_and_then_registers) {
     BOOST_TEST(contains(all, "{seat:7}:queue:0123456789abcdef\r\n"));
     auto const untracked = encoded(command::contend, {.whole_script = true});
     BOOST_TEST(!contains(untracked, "CACHING"));
-    BOOST_TEST(fair_key.replies(command::contend, true) == 3U);
-    BOOST_TEST(fair_key.replies(command::contend, false) == 1U);
+    BOOST_TEST(fair_key.replies(command::contend, {.tracked = true}) == 3U);
+    BOOST_TEST(fair_key.replies(command::contend, {}) == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(the_place_is_the_last_argument) {
@@ -132,7 +132,8 @@ BOOST_AUTO_TEST_CASE(other_commands_are_those_of_an_exclusive_key) {
         codec::request r;
         exclusive_key.encode(r, c, {.tracked = true}, seat);
         BOOST_TEST(encoded(c, {.tracked = true}) == r.payload());
-        BOOST_TEST(fair_key.replies(c, true) == exclusive_key.replies(c, true));
+        BOOST_TEST(fair_key.replies(c, {.tracked = true}) ==
+                   exclusive_key.replies(c, {.tracked = true}));
     }
 }
 

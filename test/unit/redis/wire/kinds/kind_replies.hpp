@@ -89,7 +89,7 @@ public:
               std::vector<element> const& all, bool fenced, wording w)
         : lock_(kind, args) {
         auto left = static_cast<unsigned>(std::ranges::count(all, std::size_t{0}, &element::depth));
-        BOOST_REQUIRE(left == kind.replies(c, w.tracked));
+        BOOST_REQUIRE(left == kind.replies(c, w));
         for (auto const& e : all) {
             if (e.depth == 0) --left;
             reader_.take({.kind = kind,

@@ -90,7 +90,7 @@ public:
     }
     void take(command c, std::vector<element> const& all, bool fenced = false, bool tracked = false,
               bool trusts_pushes = true) {
-        BOOST_REQUIRE(all.size() == exclusive_key.replies(c, tracked));
+        BOOST_REQUIRE(all.size() == exclusive_key.replies(c, {.tracked = tracked}));
         auto left = static_cast<unsigned>(all.size());
         for (auto const& e : all) {
             reader_.take({.kind = exclusive_key,
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(each_command_brings_as_many_replies_as_are_waited_for) {
         for (auto const d : every_dialect) {
             codec::request r;
             exclusive_key.encode(r, c, {.dialect = d}, seat);
-            BOOST_TEST(r.get_expected_responses() == exclusive_key.replies(c, false));
+            BOOST_TEST(r.get_expected_responses() == exclusive_key.replies(c, {}));
         }
     }
 }
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(a_fenced_contender_runs_the_script_and_then_reads_what_is_l
                            (tracked ? resp::command({"CLIENT", "CACHING", "YES"}) : std::string()) +
                            resp::command({"PTTL", key}));
             BOOST_TEST(r.get_expected_responses() ==
-                       exclusive_key.replies(command::contend, tracked));
+                       exclusive_key.replies(command::contend, {.tracked = tracked}));
         }
     }
 }
@@ -416,6 +416,7 @@ BOOST_AUTO_TEST_CASE(any_other_reply_is_nonsense_and_ends_the_session) {
               blob("OK"), blob("1"), element{reply_type::array, 0, {}},
               element{reply_type::map, 0, {}}, element{reply_type::boolean, 0, "t"},
               element{reply_type::doublean, 0, "1"}, element{reply_type::big_number, 0, "1"}}) {
+            if (c == command::raise && e.value == "-1") continue;
             BOOST_TEST(is_nonsense(to(c, e)), static_cast<int>(c) << ": " << e.value);
         }
     }
@@ -633,7 +634,8 @@ BOOST_AUTO_TEST_CASE(a_command_that_is_forbidden_is_named_with_its_key) {
     BOOST_TEST(extend.message.starts_with("EVALSHA (GET, PEXPIRE) \"seat:7\": "));
     BOOST_TEST((extend.lack == holdfast::degradation::no_extend));
     auto const fenced = reply_to(command::acquire, {}, script, true);
-    BOOST_TEST(fenced.message.starts_with("EVALSHA (SET, GET, DEL) \"seat:7\": "));
+    BOOST_TEST(
+        fenced.message.starts_with("EVALSHA (SET, ZSCORE, ZADD, PEXPIRE, DEL) \"seat:7\": "));
     BOOST_TEST((fenced.lack == holdfast::degradation::no_fencing));
     auto const plain = reply_to(command::acquire, {}, "NOPERM No permissions to access a key");
     BOOST_TEST(plain.message == "SET \"seat:7\": NOPERM No permissions to access a key");

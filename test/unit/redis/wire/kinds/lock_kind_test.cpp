@@ -42,8 +42,8 @@ constexpr std::string_view keep_script = "return 1";
 constexpr std::string_view free_script = "return 0";
 constexpr std::array slot_scripts{take_script, keep_script, free_script};
 
-std::uint8_t slot_replies(command c, bool tracked) {
-    if (c == command::contend && tracked) return 3;
+std::uint8_t slot_replies(command c, wording w) {
+    if (c == command::contend && w.tracked) return 3;
     return c == command::contend || c == command::release ? 2 : 1;
 }
 
@@ -79,7 +79,7 @@ void read_slot_or_ttl(partial_answer& p, element const& e) {
 }
 
 void read_slot(partial_answer& p, sent_command const& c, unsigned left, element const& e) {
-    auto const first = left + 1U == slot_replies(c.command, c.words.tracked);
+    auto const first = left + 1U == slot_replies(c.command, c.words);
     if (!first) {
         if (left == 1) p.tracked = !is_error(e.type);
         if (left == 0) p.answer.push_follows = p.tracked;

@@ -147,13 +147,13 @@ BOOST_AUTO_TEST_CASE(who_tracks_the_key_registers_before_the_script) {
         BOOST_REQUIRE(all.size() > 4U);
         check_words({all.begin(), all.begin() + 4}, {"CLIENT", "CACHING", "YES", "EVALSHA"});
         check_words({all.begin() + 3, all.end()}, words_of(permit_key, c, {}, workers()));
-        BOOST_TEST(permit_key.replies(c, true) == 2U);
-        BOOST_TEST(permit_key.replies(c, false) == 1U);
+        BOOST_TEST(permit_key.replies(c, {.tracked = true}) == 2U);
+        BOOST_TEST(permit_key.replies(c, {}) == 1U);
     }
     for (auto const c : {command::acquire, command::heal, command::extend, command::raise,
                          command::release, command::inspect}) {
         BOOST_TEST(words_of(permit_key, c, tracked, workers())[0] == "EVALSHA");
-        BOOST_TEST(permit_key.replies(c, true) == 1U);
+        BOOST_TEST(permit_key.replies(c, {.tracked = true}) == 1U);
     }
 }
 

@@ -130,8 +130,10 @@ BOOST_AUTO_TEST_CASE(the_other_commands_are_those_of_an_exclusive_lock) {
         for (auto const tracked : {false, true}) {
             check_words(words_of(write_key, c, {.tracked = tracked}, fenced_page()),
                         words_of(exclusive_key, c, {.tracked = tracked}, fenced_page()));
-            BOOST_TEST(write_key.replies(c, tracked) == exclusive_key.replies(c, tracked));
-            BOOST_TEST(read_key.replies(c, tracked) == exclusive_key.replies(c, tracked));
+            BOOST_TEST(write_key.replies(c, {.tracked = tracked}) ==
+                       exclusive_key.replies(c, {.tracked = tracked}));
+            BOOST_TEST(read_key.replies(c, {.tracked = tracked}) ==
+                       exclusive_key.replies(c, {.tracked = tracked}));
             if (c == command::extend || c == command::raise) continue;
             check_words(words_of(read_key, c, {.tracked = tracked}, fenced_page()),
                         words_of(exclusive_key, c, {.tracked = tracked}, fenced_page()));
@@ -146,11 +148,11 @@ BOOST_AUTO_TEST_CASE(a_contender_registers_before_the_script) {
         BOOST_REQUIRE(all.size() > 4U);
         check_words({all.begin(), all.begin() + 4}, {"CLIENT", "CACHING", "YES", "EVALSHA"});
         check_words({all.begin() + 3, all.end()}, words_of(*kind, command::contend, {}, page()));
-        BOOST_TEST(kind->replies(command::contend, true) == 2U);
-        BOOST_TEST(kind->replies(command::contend, false) == 1U);
+        BOOST_TEST(kind->replies(command::contend, {.tracked = true}) == 2U);
+        BOOST_TEST(kind->replies(command::contend, {}) == 1U);
         for (auto const c : {command::acquire, command::heal}) {
             BOOST_TEST(words_of(*kind, c, {.tracked = true}, page())[0] == "EVALSHA");
-            BOOST_TEST(kind->replies(c, true) == 1U);
+            BOOST_TEST(kind->replies(c, {.tracked = true}) == 1U);
         }
     }
 }

@@ -126,7 +126,7 @@ public:
     explicit surveyed(survey const& s) { take(s); }
     void take(survey const& s) {
         auto const all = s.all();
-        BOOST_REQUIRE(all.size() == exclusive_key.replies(command::survey, false));
+        BOOST_REQUIRE(all.size() == exclusive_key.replies(command::survey, {}));
         auto left = static_cast<unsigned>(all.size());
         for (auto const& each : all) {
             --left;
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_survey_asks_for_all_of_a_key) {
     BOOST_TEST(std::string(r.payload()) ==
                resp::command({"PTTL", "seat:7"}) + resp::command({"TYPE", "seat:7"}) +
                    resp::command({"GETRANGE", "seat:7", "0", "64"}) +
-                   resp::command({"GET", "{seat:7}:fence"}) + resp::command({"TIME"}) +
+                   resp::command({"ZSCORE", "{seat:7}:fence", "n"}) + resp::command({"TIME"}) +
                    resp::command({"ZCARD", "{seat:7}:readers"}) +
                    resp::command({"ZRANGE", "{seat:7}:readers", "-64", "-1", "WITHSCORES"}) +
                    resp::command({"GETRANGE", "{seat:7}:intent", "0", "64"}) +
