@@ -186,9 +186,12 @@ reply read_acquire_with_fence(script_run& s) {
     if (hint > number && (hint < number + minute || hint <= (clock.seconds + 61) * 10'000))
         number = hint;
     if (number != *count) {
-        s.call({"pexpire", s.key(2), s.argument(4)});
         s.call({"zadd", s.key(2), to_argument(number), "n"});
-        s.call({"pexpire", s.key(2), s.argument(4)});
+        auto const e = s.try_call({"pexpire", s.key(2), s.argument(4)});
+        if (e.is_error()) {
+            if (*count == 0) s.try_call({"zrem", s.key(2), "n"});
+            return e;
+        }
     }
     return admit(at, clock.now).value_or(reply::integer(to_reply(number)));
 }

@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_quorum_counts_as_far_as_its_furthest_instance_after_a_wai
 
 BOOST_AUTO_TEST_CASE(a_counter_that_is_ahead_of_the_clock_counts_on) {
     fleet servers(3);
-    test_client client(servers);
+    test_client client(servers, without_native_counts());
     BOOST_REQUIRE(client.all_up());
     for (auto const ahead : {minute / 2, 2 * minute, 1'000'000 * minute}) {
         auto const far = number_now() + ahead;
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_counter_that_is_ahead_of_the_clock_counts_on) {
 
 BOOST_AUTO_TEST_CASE(the_last_number_is_given_out_and_none_after_it) {
     fleet servers(3);
-    test_client client(servers);
+    test_client client(servers, without_native_counts());
     BOOST_REQUIRE(client.all_up());
     set_counters(servers, std::to_string(counter_limit - 2));
     auto l = client.hold("k", fenced);
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_is_slow_counts_on) {
     options.shiftable_clock = true;
     fleet servers(3, options);
     for (server& instance : servers) instance.shift_clock(24h);
-    test_client client(servers);
+    test_client client(servers, without_native_counts());
     BOOST_REQUIRE(client.all_up());
     std::uint64_t last = 0;
     for (int i = 0; i < 5; ++i) {

@@ -297,10 +297,6 @@ BOOST_AUTO_TEST_CASE(a_raise_that_is_not_stored_is_refuted) {
     refute(&parts::raise_stores, "W7");
 }
 
-BOOST_AUTO_TEST_CASE(a_raise_by_who_is_no_reader_any_more_is_refuted) {
-    refute(&parts::raise_needs_member, "W7", faults::reckless, 430);
-}
-
 BOOST_AUTO_TEST_CASE(a_revocation_that_frees_the_key_is_refuted) {
     overlaps(&parts::tombstone_keeps_key);
 }

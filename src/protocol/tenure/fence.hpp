@@ -30,11 +30,12 @@ inline constexpr unsigned numbers_per_millisecond = 10;
 
 /// The tenure number that belongs to this time of the wall clock. Zero, which means no hint, if the
 /// time has no number.
-constexpr std::uint64_t fence_hint(std::chrono::milliseconds since_epoch) {
-    auto const ms = since_epoch.count();
-    if (ms <= 0 || ms > static_cast<std::int64_t>((fence_limit - 1) / numbers_per_millisecond))
-        return 0;
-    return static_cast<std::uint64_t>(ms) * numbers_per_millisecond;
+constexpr std::uint64_t fence_hint(std::chrono::microseconds since_epoch) {
+    constexpr auto each =
+        std::chrono::microseconds(std::chrono::milliseconds(1)).count() / numbers_per_millisecond;
+    auto const number = since_epoch.count() / each;
+    if (number <= 0 || number > static_cast<std::int64_t>(fence_limit - 1)) return 0;
+    return static_cast<std::uint64_t>(number);
 }
 
 /// The greatest hint that a server believes whose clock shows this time. The scripts compare in the

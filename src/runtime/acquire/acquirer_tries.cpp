@@ -28,7 +28,7 @@ std::uint64_t common_hash(std::string_view key) {
 std::uint64_t fence_hint() {
     using namespace std::chrono;
     return protocol::fence_hint(
-        duration_cast<milliseconds>(system_clock::now().time_since_epoch()));
+        duration_cast<microseconds>(system_clock::now().time_since_epoch()));
 }
 
 } // namespace

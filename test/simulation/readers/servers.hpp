@@ -366,7 +366,7 @@ private:
     verdict raise(unsigned i, message const& m, unsigned token) {
         auto const ours = instances_[i].key.is == static_cast<int>(token);
         auto const member = m.by == access::read && is_marked(i) && is_alive_member(i, token);
-        if (!ours && !member && parts_.raise_needs_member) return verdict::no;
+        if (!ours && !member) return verdict::no;
         auto& counter = instances_[i].counter;
         // Readers share a number.
         if (m.by != access::read && counter >= m.number) return verdict::rival;

@@ -59,7 +59,6 @@ struct readers_parts {
     bool audits_members = true; ///< looks for members that are gone, and not only for overlaps
     bool reads_count = true;    ///< a reader gets the counter
     bool raise_stores = true;
-    bool raise_needs_member = true;
     bool leaves_intent = true;
     bool intent_everywhere = true; ///< and not at the arbiter alone
     bool own_intent_lets_in = true;

@@ -80,7 +80,8 @@ inline constexpr std::string_view read_start =
 inline constexpr std::string_view clear = "if v~=mark and n>0 then call('del',R) end ";
 
 /// `f` is the counter, or the hint under the rule of fenced_acquire_script. A reader adds nothing
-/// to the counter. But the next writer must have a larger number, so it counts from 1.
+/// to the counter. But the next writer must have a larger number, so it counts from 1. ZADD comes
+/// first, because a full server refuses it only if the script has written nothing before.
 inline constexpr std::string_view count =
     "local c=try('zscore',KEYS[2],'n') "
     "if type(c)=='table' and not string.find(c.err,'WRONGTYPE') then return c end "
@@ -89,8 +90,8 @@ inline constexpr std::string_view count =
     "'FENCE no fence can follow where the counter is no number below 2^53/100: '..KEYS[2]) end "
     "local f,h=math.max(c,1),tonumber(ARGV[3]) "
     "if h>f and (h<f+600000 or h<=(t[1]+61)*10000) then f=h end "
-    "if f~=c then call('pexpire',KEYS[2],ARGV[4]) call('zadd',KEYS[2],f,'n') "
-    "call('pexpire',KEYS[2],ARGV[4]) end ";
+    "if f~=c then call('zadd',KEYS[2],f,'n') local e=try('pexpire',KEYS[2],ARGV[4]) "
+    "if type(e)=='table' then if c==0 then try('zrem',KEYS[2],'n') end return e end end ";
 
 /// Adds our token to the readers, or moves its time. The key lives for longer than each of them,
 /// and is written at most once in half a ttl: each write wakes the writers that wait. A writer's

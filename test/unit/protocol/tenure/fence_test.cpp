@@ -64,19 +64,20 @@ BOOST_AUTO_TEST_SUITE(fence)
 BOOST_AUTO_TEST_CASE(a_hint_has_ten_numbers_for_each_millisecond) {
     BOOST_TEST(protocol::fence_hint(1ms) == 10U);
     BOOST_TEST(protocol::fence_hint(2ms) == 20U);
+    BOOST_TEST(protocol::fence_hint(2'199us) == 21U);
     BOOST_TEST(protocol::fence_hint(1'700'000'000'000ms) == 17'000'000'000'000U);
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_whose_time_has_no_number_gives_no_hint) {
-    constexpr std::int64_t end = 9'007'199'254'741; // in milliseconds, the year 2255
-    for (auto const ms :
-         {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), end, end + 1,
-          std::numeric_limits<std::int64_t>::max()}) {
-        BOOST_TEST_CONTEXT(ms)
-        BOOST_TEST(protocol::fence_hint(std::chrono::milliseconds(ms)) == 0U);
+    constexpr std::int64_t end = 9'007'199'254'740'900; // in microseconds, the year 2255
+    for (auto const us : {std::int64_t{0}, std::int64_t{99}, std::int64_t{-1},
+                          std::numeric_limits<std::int64_t>::min(), end,
+                          std::numeric_limits<std::int64_t>::max()}) {
+        BOOST_TEST_CONTEXT(us)
+        BOOST_TEST(protocol::fence_hint(std::chrono::microseconds(us)) == 0U);
     }
-    auto const last = protocol::fence_hint(std::chrono::milliseconds(end - 1));
-    BOOST_TEST(last == 90'071'992'547'400U);
+    auto const last = protocol::fence_hint(std::chrono::microseconds(end - 1));
+    BOOST_TEST(last == protocol::fence_limit - 1);
     BOOST_TEST(protocol::is_fence_count(last));
 }
 
