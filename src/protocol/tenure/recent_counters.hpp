@@ -14,6 +14,7 @@
 #include "protocol/time.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -37,6 +38,7 @@ public:
     }
     /// How to count for a try that begins now. `key` is a hash.
     count_plan next(std::uint64_t key, std::uint64_t hint, time_point now) {
+        assert(!entries_.empty());
         auto& e = entries_[key % capacity];
         if (!e.is_of(key)) return {hint, hint == 0 ? counting::by_script : counting::renewed};
         if (e.left_to_scripts > 0) {
@@ -78,6 +80,7 @@ private:
     };
 
     entry& entry_of(std::uint64_t key) {
+        assert(!entries_.empty());
         auto& e = entries_[key % capacity];
         if (!e.is_of(key)) e = {.key = key, .used = true};
         return e;
