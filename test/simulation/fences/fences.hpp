@@ -1,7 +1,8 @@
 // A world in which tenures are numbered. The only assumption is that instances remember.
 //
 // The real machine of a tenure runs in each client. Instances carry out the commands as the scripts
-// of src/redis/scripts.hpp say. Messages of one connection keep their order and arrive once or not
+// of src/redis/scripts.hpp say. A native acquire is two commands, SET and the count, and others may
+// be carried out between them. Messages of one connection keep their order and arrive once or not
 // at all. All else is arbitrary:
 //  - Keys expire at any moment.
 //  - Clients stop for any time, also between reading the hint and sending it.
