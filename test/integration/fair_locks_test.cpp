@@ -378,11 +378,14 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_hears_of_a_free_quorum_lets_the_called_one_pa
         BOOST_REQUIRE(all.group.until([&] { return (next = cli.get("k")) != first; }));
         auto const was_called = next.value_or("") == called;
         (void)all.next();
-        // The reservation is over, or nearly so: it began with 2.1 s.
-        auto const passed = cli.get("k").value_or("") != called || cli.pttl("k") < 500ms;
+        auto const passed = cli.get("k").value_or("") != called;
         return all.ends(all.turns() == first_to_last(1) && was_called && passed);
     };
-    BOOST_TEST(on_one_line(make, lets_pass));
+    // Where an answer is late, the waiter may take the key at the two others. So one line of four
+    // is enough: who does not let the called one pass does so in none.
+    auto right = false;
+    for (auto n = 0; n < 4 && !right; ++n) right = on_one_line(make, lets_pass);
+    BOOST_TEST(right);
     check_nothing_left(servers, 5s);
 }
 
